@@ -1,0 +1,43 @@
+/*
+ * batch.h
+ *		The transaction of one batch.
+ */
+#ifndef BATCH_H
+#define BATCH_H
+
+#include "datatype/timestamp.h"
+
+typedef enum TideBatchResult
+{
+	TIDE_BATCH_NOTHING,			/* nothing to read: nothing was written */
+	TIDE_BATCH_DONE,			/* a logical batch was finished */
+	TIDE_BATCH_PIECE,			/* a piece was read, more are left */
+	TIDE_BATCH_BUSY,			/* another runner holds the view */
+	TIDE_BATCH_GONE				/* view dropped or paused meanwhile */
+} TideBatchResult;
+
+/*
+ * What a runner wants to know after a batch.  waits_for_writers: the position
+ * has transactions in progress, so look again within a second: COMMIT
+ * PREPARED wakes nobody.
+ */
+typedef struct TideBatchReport
+{
+	TideBatchResult result;
+	bool		waits_for_writers;
+} TideBatchReport;
+
+/*
+ * Run one batch of the view in the current transaction, which must be READ
+ * COMMITTED.  The caller commits.  wait: wait for another runner, else BUSY.
+ * May write; on error the transaction must be aborted.
+ */
+extern TideBatchReport tide_batch_run(Oid view, bool wait);
+
+/* after the commit of a batch: remember how long it took */
+extern void tide_batch_committed(Oid view, int64 commit_usec);
+
+/* outside the batch's transaction: keep the stamp index summarised */
+extern void tide_batch_maintain(Oid view);
+
+#endif							/* BATCH_H */

@@ -1,0 +1,51 @@
+/*
+ * scan.h
+ *		The stream scan: block ranges, consumed(), judging source rows.
+ */
+#ifndef SCAN_H
+#define SCAN_H
+
+#include "nodes/execnodes.h"
+#include "utils/snapshot.h"
+
+#include "analyze.h"
+#include "catalog.h"
+#include "watermark.h"
+
+/* one leaf to read: rows consumed by `to` and not by `from` */
+typedef struct TideScanLeaf
+{
+	Oid			relid;
+	TidePosition from;
+	BlockNumber start_block;	/* pieces: [start_block, end_block) */
+	BlockNumber end_block;		/* InvalidBlockNumber: the whole leaf */
+} TideScanLeaf;
+
+/* what a batch asks the scan to read, and what the scan gives back */
+typedef struct TideScanRequest
+{
+	TideQuery  *query;
+	List	   *leaves;			/* of TideScanLeaf * */
+	TidePosition to;
+	Snapshot	snapshot;
+	TideJudge  *judge;
+	TideCounters *counters;		/* fates but USED are counted here */
+	int64		passed;			/* rows handed to the query */
+} TideScanRequest;
+
+extern void tide_scan_register(void);
+
+/* between set and clear, planning a query makes the stream scan of its stream */
+extern void tide_scan_set_request(TideScanRequest *request);
+extern void tide_scan_clear_request(void);
+
+/* read what the executor left unread (never started, or stopped early) */
+extern void tide_scan_drain(TideScanRequest *request);
+
+/* is there any row to read? */
+extern bool tide_scan_probe(TideScanRequest *request);
+
+/* the leaves of a source: itself, or its leaf partitions; locked AccessShare */
+extern List *tide_scan_source_leaves(Oid source);
+
+#endif							/* SCAN_H */
