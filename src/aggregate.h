@@ -2,8 +2,8 @@
  * aggregate.h
  *		Aggregate states: init, advance, combine, serialise, finalise.
  */
-#ifndef AGGREGATE_H
-#define AGGREGATE_H
+#ifndef TIDE_AGGREGATE_H
+#define TIDE_AGGREGATE_H
 
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
@@ -67,4 +67,4 @@ extern void tide_aggregate_merge(TideAggExec *exec, AggStatePerGroup group,
 								 Datum *states, bool *state_nulls);
 extern void tide_aggregate_release(TideAggExec *exec);
 
-#endif							/* AGGREGATE_H */
+#endif							/* TIDE_AGGREGATE_H */

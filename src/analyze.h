@@ -3,8 +3,8 @@
  *		Query -> continuous query: input, window, keys, aggregates; or a
  *		refusal with its reason.
  */
-#ifndef ANALYZE_H
-#define ANALYZE_H
+#ifndef TIDE_ANALYZE_H
+#define TIDE_ANALYZE_H
 
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
@@ -79,4 +79,4 @@ extern Query *tide_analyze_definition(Oid definition);
 /* the event-time expression of a stream, Vars (rti, n) of its relation */
 extern Expr *tide_analyze_event_time(const TideStream *stream, Index rti);
 
-#endif							/* ANALYZE_H */
+#endif							/* TIDE_ANALYZE_H */

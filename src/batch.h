@@ -2,8 +2,8 @@
  * batch.h
  *		The transaction of one batch.
  */
-#ifndef BATCH_H
-#define BATCH_H
+#ifndef TIDE_BATCH_H
+#define TIDE_BATCH_H
 
 #include "datatype/timestamp.h"
 
@@ -40,4 +40,4 @@ extern void tide_batch_committed(Oid view, int64 commit_usec);
 /* outside the batch's transaction: keep the stamp index summarised */
 extern void tide_batch_maintain(Oid view);
 
-#endif							/* BATCH_H */
+#endif							/* TIDE_BATCH_H */

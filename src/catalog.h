@@ -6,8 +6,8 @@
  * NULL when there is no such row.  Writes follow with CommandCounterIncrement.
  * Column numbers are those of sql/tidemark--1.0.sql.
  */
-#ifndef CATALOG_H
-#define CATALOG_H
+#ifndef TIDE_CATALOG_H
+#define TIDE_CATALOG_H
 
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
@@ -200,4 +200,4 @@ extern TideFailure *tide_catalog_read_failure(Oid view);
 extern void tide_catalog_put_failure(const TideFailure *failure);
 extern bool tide_catalog_delete_failure(Oid view);
 
-#endif							/* CATALOG_H */
+#endif							/* TIDE_CATALOG_H */

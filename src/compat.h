@@ -5,8 +5,8 @@
  * What is used elsewhere has the newest spelling; older servers are taught it
  * here.
  */
-#ifndef COMPAT_H
-#define COMPAT_H
+#ifndef TIDE_COMPAT_H
+#define TIDE_COMPAT_H
 
 #if PG_VERSION_NUM < 150000
 #error "tidemark needs PostgreSQL 15 or later"
@@ -27,4 +27,4 @@
 	object_ownercheck(RelationRelationId, (relid), (roleid))
 #endif
 
-#endif							/* COMPAT_H */
+#endif							/* TIDE_COMPAT_H */

@@ -2,8 +2,8 @@
  * groups.h
  *		Hash table of a batch's groups.
  */
-#ifndef GROUPS_H
-#define GROUPS_H
+#ifndef TIDE_GROUPS_H
+#define TIDE_GROUPS_H
 
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
@@ -34,4 +34,4 @@ extern TupleDesc tide_groups_key_desc(TideGroups *groups);
 extern void tide_groups_reset(TideGroups *groups);
 extern void tide_groups_end(TideGroups *groups);
 
-#endif							/* GROUPS_H */
+#endif							/* TIDE_GROUPS_H */

@@ -3,8 +3,8 @@
  *		Every setting of tidemark.  The variables' comments give boot value and
  *		unit; README.md has the same list for users.
  */
-#ifndef GUC_H
-#define GUC_H
+#ifndef TIDE_GUC_H
+#define TIDE_GUC_H
 
 extern bool tide_asynchronous_commit;	/* off */
 extern int	tide_batch_memory;	/* 65536 kB */
@@ -17,4 +17,4 @@ extern int	tide_retry_max_interval;	/* 300000 ms */
 
 extern void tide_guc_define(void);
 
-#endif							/* GUC_H */
+#endif							/* TIDE_GUC_H */

@@ -2,8 +2,8 @@
  * position.h
  *		Positions in a stream: capture, consumed(), comparison.
  */
-#ifndef POSITION_H
-#define POSITION_H
+#ifndef TIDE_POSITION_H
+#define TIDE_POSITION_H
 
 #include "utils/snapshot.h"
 
@@ -44,4 +44,4 @@ tide_position_consumed(const TidePosition *position, int64 stamp)
 	return true;
 }
 
-#endif							/* POSITION_H */
+#endif							/* TIDE_POSITION_H */

@@ -2,8 +2,8 @@
  * scan.h
  *		The stream scan: block ranges, consumed(), judging source rows.
  */
-#ifndef SCAN_H
-#define SCAN_H
+#ifndef TIDE_SCAN_H
+#define TIDE_SCAN_H
 
 #include "nodes/execnodes.h"
 #include "utils/snapshot.h"
@@ -48,4 +48,4 @@ extern bool tide_scan_probe(TideScanRequest *request);
 /* the leaves of a source: itself, or its leaf partitions; locked AccessShare */
 extern List *tide_scan_source_leaves(Oid source);
 
-#endif							/* SCAN_H */
+#endif							/* TIDE_SCAN_H */

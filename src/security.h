@@ -2,8 +2,8 @@
  * security.h
  *		Running a view's query as its owner, with the settings it was made with.
  */
-#ifndef SECURITY_H
-#define SECURITY_H
+#ifndef TIDE_SECURITY_H
+#define TIDE_SECURITY_H
 
 #include "nodes/pg_list.h"
 
@@ -23,4 +23,4 @@ extern void tide_security_leave(const TideSecurity *saved);
 /* become the extension's owner, for our own DDL; settings stay */
 extern void tide_security_enter_extension(TideSecurity *saved);
 
-#endif							/* SECURITY_H */
+#endif							/* TIDE_SECURITY_H */

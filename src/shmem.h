@@ -4,8 +4,8 @@
  *
  * Everything is a no-op when the library was not preloaded.
  */
-#ifndef SHMEM_H
-#define SHMEM_H
+#ifndef TIDE_SHMEM_H
+#define TIDE_SHMEM_H
 
 extern void tide_shmem_init(void);	/* from _PG_init, installs the hooks */
 extern bool tide_shmem_available(void);
@@ -26,4 +26,4 @@ extern void tide_shmem_wake_catalog_at_commit(void);
 /* a transaction that stamped rows was prepared in this database */
 extern void tide_shmem_note_prepared(void);
 
-#endif							/* SHMEM_H */
+#endif							/* TIDE_SHMEM_H */

@@ -2,8 +2,8 @@
  * stamp.h
  *		Transaction stamps: base, the column, and the wake-up at commit.
  */
-#ifndef STAMP_H
-#define STAMP_H
+#ifndef TIDE_STAMP_H
+#define TIDE_STAMP_H
 
 #include "access/transam.h"
 #include "utils/rel.h"
@@ -23,4 +23,4 @@ extern Oid	tide_stamp_index(Relation leaf);
 /* type tidemark.stamp */
 extern Oid	tide_stamp_type(void);
 
-#endif							/* STAMP_H */
+#endif							/* TIDE_STAMP_H */

@@ -2,8 +2,8 @@
  * storage.h
  *		The storage table of a view: its columns, and merging groups into it.
  */
-#ifndef STORAGE_H
-#define STORAGE_H
+#ifndef TIDE_STORAGE_H
+#define TIDE_STORAGE_H
 
 #include "analyze.h"
 #include "catalog.h"
@@ -40,4 +40,4 @@ extern bool tide_storage_has_windows(TideStorage *storage, int64 from,
 									 int64 to);
 extern void tide_storage_clear(Oid storage);
 
-#endif							/* STORAGE_H */
+#endif							/* TIDE_STORAGE_H */

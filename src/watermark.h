@@ -2,8 +2,8 @@
  * watermark.h
  *		Event time against the clock: advance, lateness.
  */
-#ifndef WATERMARK_H
-#define WATERMARK_H
+#ifndef TIDE_WATERMARK_H
+#define TIDE_WATERMARK_H
 
 #include "catalog.h"
 #include "window.h"
@@ -49,4 +49,4 @@ extern TideVerdict tide_watermark_judge(TideJudge *judge, bool isnull,
 /* W1: never below W0, never above clock - delay unless the cap is lifted */
 extern int64 tide_watermark_advance(const TideJudge *judge);
 
-#endif							/* WATERMARK_H */
+#endif							/* TIDE_WATERMARK_H */

@@ -10,8 +10,8 @@
  * - the window axis: the type of window_start.  It differs from the event
  *	 axis only when the query says "AT TIME ZONE constant".
  */
-#ifndef WINDOW_H
-#define WINDOW_H
+#ifndef TIDE_WINDOW_H
+#define TIDE_WINDOW_H
 
 #include "datatype/timestamp.h"
 #include "lib/stringinfo.h"
@@ -81,4 +81,4 @@ extern int64 tide_window_end(TideWindow *window, int64 start);
  * and explain */
 extern void tide_window_describe(const TideWindow *window, StringInfo out);
 
-#endif							/* WINDOW_H */
+#endif							/* TIDE_WINDOW_H */
