@@ -95,10 +95,10 @@ lib_cleanup()
 {
 	local pidfile pid
 	[ -n "$work" ] && [ -d "$work" ] || return 0
-	while IFS= read -r pidfile; do
+	find "$work" -name postmaster.pid 2>/dev/null | while IFS= read -r pidfile; do
 		pid=$(head -n 1 "$pidfile" 2>/dev/null) || continue
 		[ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null
-	done < <(find "$work" -name postmaster.pid 2>/dev/null)
+	done
 	rm -rf "$work" 2>/dev/null || { sleep 1; rm -rf "$work"; }
 	work=
 }
