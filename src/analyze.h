@@ -6,8 +6,10 @@
 #ifndef TIDE_ANALYZE_H
 #define TIDE_ANALYZE_H
 
+#include "lib/stringinfo.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
+#include "nodes/plannodes.h"
 
 #include "aggregate.h"
 #include "catalog.h"
@@ -25,7 +27,8 @@ typedef struct TideKey
 } TideKey;
 
 /* columns of the input row that are always there */
-#define TIDE_INPUT_EVENT_TIME 1	/* int64 on the event axis, by value */
+#define TIDE_INPUT_EVENT_TIME 1	/* int64 on the event axis, by value; may
+								 * serve as a key or an argument, too */
 #define TIDE_INPUT_ORDINAL 2	/* tid: which source row (scan.h) */
 #define TIDE_INPUT_FIRST_FREE 3
 
@@ -75,6 +78,17 @@ extern TideQuery *tide_analyze(Query *query);
 
 /* the Query of a definition view, locked for planning; Vars as stored */
 extern Query *tide_analyze_definition(Oid definition);
+
+/*
+ * Plan the input query: views expanded, row security applied for the current
+ * user, never parallel.  query is not changed and may be planned again.
+ * Whoever plans input otherwise has to do on a copy what this does:
+ * AcquireRewriteLocks, QueryRewrite, and no CURSOR_OPT_PARALLEL_OK.
+ */
+extern PlannedStmt *tide_analyze_plan_input(TideQuery *query);
+
+/* what a batch maintains, in words: one line each, for explain */
+extern void tide_analyze_describe(TideQuery *query, StringInfo out);
 
 /* the event-time expression of a stream, Vars (rti, n) of its relation */
 extern Expr *tide_analyze_event_time(const TideStream *stream, Index rti);
