@@ -878,7 +878,8 @@ tide_analyze_describe(TideQuery *query, StringInfo out)
 		appendStringInfo(out, "\naggregate %d: %s%s%s%s, ", i + 1,
 						 name ? quote_identifier(name) : "",
 						 name ? " = " : "",
-						 agg->aggref->aggstar ? "count(*)" :
+						 agg->aggref->aggstar ?
+						 psprintf("%s(*)", get_func_name(agg->aggref->aggfnoid)) :
 						 format_procedure(agg->aggref->aggfnoid),
 						 agg->aggref->aggfilter ? " filter" : "");
 		if (trans->value_agg == i)
