@@ -465,7 +465,7 @@ split_groups(OutputContext *context, bool has_tumble)
 		/* names of joined columns can hide that two are the same */
 		if (list_member(context->group_exprs, expr))
 			continue;
-		tide_refuse_key(expr);
+		tide_refuse_key(expr, result->stream);
 		key->expr = (Expr *) expr;
 		key->input_attno = add_input(result, (Expr *) expr);
 		key->type = exprType(expr);
@@ -513,13 +513,8 @@ split_window(OutputContext *context, Node *expr, FuncExpr **found)
 	if (!tide_window_recognise((Node *) call, (Node *) result->event_time,
 							   &window))
 	{
-		if (is_tumble_function(call->funcid, "tumble"))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("the first argument of tidemark.tumble is not the event time of stream \"%s\"",
-							get_rel_name(result->stream)),
-					 errdetail("Watermarks, which make windows final, are kept for the event time only."),
-					 errhint("Write the event time as it was given to create_stream, bare or AT TIME ZONE a constant.")));
+		/* it says itself what is wrong with a window of ours */
+		Assert(!is_tumble_function(call->funcid, "tumble"));
 		return false;
 	}
 	if (*found != NULL)
@@ -621,6 +616,13 @@ replace_output(Node *node, OutputContext *context)
 				 errmsg("subqueries in the select list or in HAVING are not supported in a continuous view"),
 				 errdetail("Expressions over groups must not read tables."),
 				 errhint("Join the table in FROM, put the subquery into GROUP BY, or use a view on top.")));
+
+	if (IsA(node, GroupingFunc))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("GROUPING is not supported in a continuous view"),
+				 errdetail("A continuous view maintains one set of groups."),
+				 errhint("Leave it out: without GROUPING SETS it is always 0.")));
 
 	if (IsA(node, Var))
 	{

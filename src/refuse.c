@@ -524,12 +524,21 @@ tide_refuse_aggregate(Aggref *aggref)
 }
 
 /*
- * Refuse a group key that cannot be stored.
+ * Refuse a group key that cannot be stored, or only at the stream's expense: a
+ * column of its row type would forbid changes of the table.
  */
 void
-tide_refuse_key(Node *expr)
+tide_refuse_key(Node *expr, Oid stream)
 {
 	Oid			type = exprType(expr);
+
+	if (get_typ_typrelid(type) == stream)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("GROUP BY whole rows of the stream \"%s\" is not supported",
+						get_rel_name(stream)),
+				 errdetail("Columns could not be added to the stream any more."),
+				 errhint("Group by its columns.")));
 
 	if (type == UNKNOWNOID || get_typtype(type) == TYPTYPE_PSEUDO)
 		ereport(ERROR,

@@ -11,7 +11,7 @@ extern void tide_refuse_clauses(Query *query);
 extern bool tide_refuse_contents(Query *query, Index stream_rti);
 extern void tide_refuse_columns(Query *query);
 extern void tide_refuse_aggregate(Aggref *aggref);
-extern void tide_refuse_key(Node *expr);
+extern void tide_refuse_key(Node *expr, Oid stream);
 extern void tide_refuse_output(Node *expr);
 
 #endif							/* TIDE_REFUSE_H */
