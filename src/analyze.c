@@ -233,7 +233,7 @@ walk_from(Node *node, bool is_nullable, FromContext *context)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("a continuous view cannot have two windows"),
-						 errdetail("tidemark.tumble occurs more than once in FROM."),
+						 errdetail("There is more than one tidemark.tumble in FROM."),
 						 errhint("Make one continuous view for each window.")));
 			if (is_nullable)
 				ereport(ERROR,
