@@ -21,6 +21,174 @@ GRANT USAGE ON SCHEMA tidemark, tidemark_data TO PUBLIC;
 -- Section 2: types (stamp, state)
 -- ---------------------------------------------------------------------------
 
+-- stamp: the transaction that inserted a row, as base + top-level full
+-- transaction id (src/stamp.c).  An own type without implicit casts, so that a
+-- number which slips into the column is an error and not a lost row.
+CREATE TYPE tidemark.stamp;
+
+CREATE FUNCTION tidemark.stamp_in(text cstring)
+RETURNS tidemark.stamp
+AS 'int8in' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_in(cstring) IS 'I/O';
+
+CREATE FUNCTION tidemark.stamp_out(stamp tidemark.stamp)
+RETURNS cstring
+AS 'int8out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_out(tidemark.stamp) IS 'I/O';
+
+CREATE FUNCTION tidemark.stamp_recv(buffer internal)
+RETURNS tidemark.stamp
+AS 'int8recv' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_recv(internal) IS 'I/O';
+
+CREATE FUNCTION tidemark.stamp_send(stamp tidemark.stamp)
+RETURNS bytea
+AS 'int8send' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_send(tidemark.stamp) IS 'I/O';
+
+CREATE TYPE tidemark.stamp (
+	INPUT = tidemark.stamp_in,
+	OUTPUT = tidemark.stamp_out,
+	RECEIVE = tidemark.stamp_recv,
+	SEND = tidemark.stamp_send,
+	LIKE = pg_catalog.int8
+);
+COMMENT ON TYPE tidemark.stamp IS
+'the transaction that inserted a row; 0: the row was there before its table became a stream';
+
+CREATE FUNCTION tidemark.stamp_lt(a tidemark.stamp, b tidemark.stamp)
+RETURNS bool
+AS 'int8lt' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_lt(tidemark.stamp, tidemark.stamp) IS
+'implementation of < operator';
+
+CREATE FUNCTION tidemark.stamp_le(a tidemark.stamp, b tidemark.stamp)
+RETURNS bool
+AS 'int8le' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_le(tidemark.stamp, tidemark.stamp) IS
+'implementation of <= operator';
+
+CREATE FUNCTION tidemark.stamp_eq(a tidemark.stamp, b tidemark.stamp)
+RETURNS bool
+AS 'int8eq' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_eq(tidemark.stamp, tidemark.stamp) IS
+'implementation of = operator';
+
+CREATE FUNCTION tidemark.stamp_ne(a tidemark.stamp, b tidemark.stamp)
+RETURNS bool
+AS 'int8ne' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_ne(tidemark.stamp, tidemark.stamp) IS
+'implementation of <> operator';
+
+CREATE FUNCTION tidemark.stamp_ge(a tidemark.stamp, b tidemark.stamp)
+RETURNS bool
+AS 'int8ge' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_ge(tidemark.stamp, tidemark.stamp) IS
+'implementation of >= operator';
+
+CREATE FUNCTION tidemark.stamp_gt(a tidemark.stamp, b tidemark.stamp)
+RETURNS bool
+AS 'int8gt' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_gt(tidemark.stamp, tidemark.stamp) IS
+'implementation of > operator';
+
+CREATE FUNCTION tidemark.stamp_cmp(a tidemark.stamp, b tidemark.stamp)
+RETURNS int4
+AS 'btint8cmp' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_cmp(tidemark.stamp, tidemark.stamp) IS
+'less-equal-greater';
+
+CREATE OPERATOR tidemark.< (
+	LEFTARG = tidemark.stamp, RIGHTARG = tidemark.stamp,
+	FUNCTION = tidemark.stamp_lt,
+	COMMUTATOR = OPERATOR(tidemark.>), NEGATOR = OPERATOR(tidemark.>=),
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+CREATE OPERATOR tidemark.<= (
+	LEFTARG = tidemark.stamp, RIGHTARG = tidemark.stamp,
+	FUNCTION = tidemark.stamp_le,
+	COMMUTATOR = OPERATOR(tidemark.>=), NEGATOR = OPERATOR(tidemark.>),
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+CREATE OPERATOR tidemark.= (
+	LEFTARG = tidemark.stamp, RIGHTARG = tidemark.stamp,
+	FUNCTION = tidemark.stamp_eq,
+	COMMUTATOR = OPERATOR(tidemark.=), NEGATOR = OPERATOR(tidemark.<>),
+	RESTRICT = eqsel, JOIN = eqjoinsel, MERGES
+);
+CREATE OPERATOR tidemark.<> (
+	LEFTARG = tidemark.stamp, RIGHTARG = tidemark.stamp,
+	FUNCTION = tidemark.stamp_ne,
+	COMMUTATOR = OPERATOR(tidemark.<>), NEGATOR = OPERATOR(tidemark.=),
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+CREATE OPERATOR tidemark.>= (
+	LEFTARG = tidemark.stamp, RIGHTARG = tidemark.stamp,
+	FUNCTION = tidemark.stamp_ge,
+	COMMUTATOR = OPERATOR(tidemark.<=), NEGATOR = OPERATOR(tidemark.<),
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+CREATE OPERATOR tidemark.> (
+	LEFTARG = tidemark.stamp, RIGHTARG = tidemark.stamp,
+	FUNCTION = tidemark.stamp_gt,
+	COMMUTATOR = OPERATOR(tidemark.<), NEGATOR = OPERATOR(tidemark.<=),
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+
+CREATE OPERATOR CLASS tidemark.stamp_ops
+DEFAULT FOR TYPE tidemark.stamp USING btree AS
+	OPERATOR 1 tidemark.<,
+	OPERATOR 2 tidemark.<=,
+	OPERATOR 3 tidemark.=,
+	OPERATOR 4 tidemark.>=,
+	OPERATOR 5 tidemark.>,
+	FUNCTION 1 tidemark.stamp_cmp(tidemark.stamp, tidemark.stamp),
+	FUNCTION 2 (tidemark.stamp, tidemark.stamp)
+		pg_catalog.btint8sortsupport(internal),
+	FUNCTION 4 (tidemark.stamp, tidemark.stamp)
+		pg_catalog.btequalimage(oid);
+
+CREATE OPERATOR CLASS tidemark.stamp_minmax_ops
+DEFAULT FOR TYPE tidemark.stamp USING brin AS
+	OPERATOR 1 tidemark.<,
+	OPERATOR 2 tidemark.<=,
+	OPERATOR 3 tidemark.=,
+	OPERATOR 4 tidemark.>=,
+	OPERATOR 5 tidemark.>,
+	FUNCTION 1 pg_catalog.brin_minmax_opcinfo(internal),
+	FUNCTION 2 pg_catalog.brin_minmax_add_value(internal, internal, internal, internal),
+	FUNCTION 3 pg_catalog.brin_minmax_consistent(internal, internal, internal),
+	FUNCTION 4 pg_catalog.brin_minmax_union(internal, internal, internal);
+
+-- explicit only
+CREATE CAST (tidemark.stamp AS pg_catalog.int8) WITHOUT FUNCTION;
+CREATE CAST (pg_catalog.int8 AS tidemark.stamp) WITHOUT FUNCTION;
+
+-- The base of this database's stamps.  rebase() writes the body; it is never
+-- dumped, so that a restored database gets a base of its own.
+CREATE FUNCTION tidemark.stamp_base()
+RETURNS int8
+AS 'SELECT 0' LANGUAGE sql IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.stamp_base() IS
+'what is added to a transaction id to make a stamp of this database';
+
+CREATE FUNCTION tidemark.rebase(beyond int8 DEFAULT 0)
+RETURNS int8
+AS 'MODULE_PATHNAME', 'tide_rebase'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.rebase(int8) IS
+'move the base forward, so that new stamps are greater than all that exist and than the given one';
+REVOKE ALL ON FUNCTION tidemark.rebase(int8) FROM PUBLIC;
+
+SELECT tidemark.rebase();
+
+CREATE FUNCTION tidemark.txid_stamp()
+RETURNS tidemark.stamp
+AS 'MODULE_PATHNAME', 'tide_txid_stamp'
+LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.txid_stamp() IS
+'the stamp of the current transaction: default of the column _txid of a stream';
+
 -- ---------------------------------------------------------------------------
 -- Section 3: tables.  src/catalog.h has the same columns in the same order.
 -- ---------------------------------------------------------------------------
@@ -133,6 +301,49 @@ SELECT pg_catalog.pg_extension_config_dump('tidemark.batch', '');
 -- ---------------------------------------------------------------------------
 -- Section 5: streams
 -- ---------------------------------------------------------------------------
+
+CREATE FUNCTION tidemark.create_stream(
+	relation regclass,
+	event_time text,
+	watermark_delay interval DEFAULT '0',
+	max_future text DEFAULT '5 minutes',
+	timezone text DEFAULT NULL,
+	allow_update bool DEFAULT false,
+	if_not_exists bool DEFAULT false)
+RETURNS void
+AS 'MODULE_PATHNAME', 'tide_create_stream'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.create_stream(regclass, text, interval, text, text, bool, bool) IS
+'make a table a stream: say what its event time is, and add the stamp column';
+
+CREATE FUNCTION tidemark.alter_stream(
+	relation regclass,
+	watermark_delay interval DEFAULT NULL,
+	max_future text DEFAULT NULL,
+	timezone text DEFAULT NULL,
+	allow_update bool DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'tide_alter_stream'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.alter_stream(regclass, interval, text, text, bool) IS
+'change the settings of a stream; NULL leaves one as it is';
+
+CREATE FUNCTION tidemark.drop_stream(
+	relation regclass,
+	cascade bool DEFAULT false,
+	if_exists bool DEFAULT false)
+RETURNS void
+AS 'MODULE_PATHNAME', 'tide_drop_stream'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.drop_stream(regclass, bool, bool) IS
+'make a stream an ordinary table again; cascade drops the continuous views that read it';
+
+CREATE FUNCTION tidemark.guard_update()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'tide_guard_update'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.guard_update() IS
+'trigger of a stream that refuses updates';
 
 -- ---------------------------------------------------------------------------
 -- Section 6: continuous views

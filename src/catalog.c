@@ -416,6 +416,30 @@ tide_catalog_read_stream(Oid relation)
 	return stream;
 }
 
+/* OIDs of all streams, ascending. */
+List *
+tide_catalog_read_streams(void)
+{
+	Relation	rel = open_table("stream", AccessShareLock);
+	List	   *streams = NIL;
+	ListCell   *lc;
+
+	foreach(lc, fetch_rows(rel, Anum_stream_relation, InvalidOid))
+	{
+		bool		isnull;
+
+		streams = lappend_oid(streams,
+							  DatumGetObjectId(heap_getattr(lfirst(lc),
+															Anum_stream_relation,
+															RelationGetDescr(rel),
+															&isnull)));
+	}
+	table_close(rel, AccessShareLock);
+	list_sort(streams, list_oid_cmp);
+
+	return streams;
+}
+
 /* The row of a stream. */
 static void
 make_stream_row(const TideStream *stream, Row *row)

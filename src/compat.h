@@ -53,4 +53,34 @@
 							  REPLACEVARS_REPORT_ERROR, 0, NULL)
 #endif
 
+/* 16 added total_parts to DefineIndex */
+#if PG_VERSION_NUM < 160000
+#define TIDE_DEFINE_INDEX(relid, stmt, is_alter_table, check_rights, \
+						  check_not_in_use, skip_build, quiet) \
+	DefineIndex((relid), (stmt), InvalidOid, InvalidOid, InvalidOid, \
+				(is_alter_table), (check_rights), (check_not_in_use), \
+				(skip_build), (quiet))
+#else
+#define TIDE_DEFINE_INDEX(relid, stmt, is_alter_table, check_rights, \
+						  check_not_in_use, skip_build, quiet) \
+	DefineIndex((relid), (stmt), InvalidOid, InvalidOid, InvalidOid, -1, \
+				(is_alter_table), (check_rights), (check_not_in_use), \
+				(skip_build), (quiet))
+#endif
+
+/* 17 has infinite intervals */
+#if PG_VERSION_NUM < 170000
+#define TIDE_INTERVAL_IS_FINITE(interval) true
+#else
+#define TIDE_INTERVAL_IS_FINITE(interval) (!INTERVAL_NOT_FINITE(interval))
+#endif
+
+/* 18 has generated columns that are not stored */
+#if PG_VERSION_NUM < 180000
+#define TIDE_ATTRIBUTE_IS_VIRTUAL(att) false
+#else
+#define TIDE_ATTRIBUTE_IS_VIRTUAL(att) \
+	((att)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+#endif
+
 #endif							/* TIDE_COMPAT_H */

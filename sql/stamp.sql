@@ -1,0 +1,121 @@
+-- Stamps: the type, the base, what a row gets.
+SET timezone = 'UTC';
+CREATE SCHEMA stamp_test;
+SET search_path = stamp_test;
+
+-- text and binary
+CREATE TABLE s (v tidemark.stamp);
+INSERT INTO s VALUES ('0'), ('-1'), ('9223372036854775807'), (NULL);
+INSERT INTO s VALUES ('x');
+INSERT INTO s VALUES ('9223372036854775808');
+SELECT v FROM s ORDER BY v;
+SELECT DISTINCT v FROM s ORDER BY v DESC;
+SELECT tidemark.stamp_send('258');
+-- no implicit casts
+INSERT INTO s VALUES (1);
+INSERT INTO s VALUES (1::int8);
+SELECT v + 1 FROM s;
+SELECT v > 5 FROM s;
+INSERT INTO s VALUES (7::int8::tidemark.stamp);
+SELECT sum(v::int8) FROM s WHERE v::int8 < 100;
+-- operators
+SELECT a, b, a OPERATOR(tidemark.<) b AS lt, a OPERATOR(tidemark.<=) b AS le,
+	a OPERATOR(tidemark.=) b AS eq, a OPERATOR(tidemark.<>) b AS ne,
+	a OPERATOR(tidemark.>=) b AS ge, a OPERATOR(tidemark.>) b AS gt,
+	tidemark.stamp_cmp(a, b)
+FROM (VALUES ('1'::tidemark.stamp, '2'::tidemark.stamp), ('2', '2'), ('3', '2')) AS v (a, b);
+-- a btree and a join
+CREATE INDEX s_btree ON s (v);
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) SELECT v FROM s WHERE v OPERATOR(tidemark.=) '7';
+SELECT v FROM s WHERE v OPERATOR(tidemark.=) '7';
+RESET enable_bitmapscan;
+DROP INDEX s_btree;
+SELECT count(*) FROM s a JOIN s b ON a.v OPERATOR(tidemark.=) b.v;
+SELECT opcname, amname, opcdefault FROM pg_opclass JOIN pg_am a ON a.oid = opcmethod
+WHERE opcintype = 'tidemark.stamp'::regtype ORDER BY opcname;
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcintype = 'tidemark.stamp'::regtype ORDER BY opcname;
+
+-- BRIN: ranges and IS NULL
+CREATE TABLE b (v tidemark.stamp, filler text);
+INSERT INTO b SELECT i::int8::tidemark.stamp, repeat('x', 500) FROM generate_series(1, 6000) i;
+CREATE INDEX b_brin ON b USING brin (v) WITH (pages_per_range = 16);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE v OPERATOR(tidemark.>=) '5000' AND v OPERATOR(tidemark.<) '5010';
+SELECT count(*) FROM b WHERE v OPERATOR(tidemark.>=) '5000' AND v OPERATOR(tidemark.<) '5010';
+SELECT count(*) FROM b WHERE v OPERATOR(tidemark.=) '5999';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE v IS NULL;
+SELECT count(*) FROM b WHERE v IS NULL;
+RESET enable_seqscan;
+
+-- the base: about now in seconds, and a stamp is base + full transaction id
+SELECT abs((tidemark.stamp_base() >> 31) - extract(epoch FROM now())) < 86400 AS near_now;
+BEGIN;
+SELECT tidemark.txid_stamp()::int8 = tidemark.stamp_base() + pg_current_xact_id()::text::int8 AS sum;
+COMMIT;
+SELECT provolatile, proparallel FROM pg_proc WHERE oid = 'tidemark.txid_stamp()'::regprocedure;
+
+-- one stamp a transaction, whatever its savepoints and exception blocks
+CREATE TABLE t (n int, at timestamptz DEFAULT '2026-01-01');
+SELECT tidemark.create_stream('t', 'at');
+BEGIN;
+INSERT INTO t VALUES (1);
+SAVEPOINT a;
+INSERT INTO t VALUES (2);
+ROLLBACK TO a;
+INSERT INTO t VALUES (3);
+SAVEPOINT b;
+INSERT INTO t SELECT generate_series(4, 6);
+RELEASE b;
+DO $$ BEGIN
+	INSERT INTO t VALUES (7);
+	BEGIN
+		INSERT INTO t VALUES (8);
+		RAISE division_by_zero;
+	EXCEPTION WHEN division_by_zero THEN
+		INSERT INTO t VALUES (9);
+	END;
+END $$;
+SELECT count(DISTINCT _txid), min(_txid::int8) = tidemark.txid_stamp()::int8 FROM t;
+COMMIT;
+INSERT INTO t VALUES (10);
+SELECT array_agg(n ORDER BY n) FROM t GROUP BY _txid ORDER BY _txid;
+-- greater in later transactions
+SELECT bool_and(a._txid::int8 < b._txid::int8) FROM t a, t b WHERE a.n < 10 AND b.n = 10;
+-- prepared statements, functions and COPY stamp anew
+PREPARE p AS INSERT INTO t VALUES (11) RETURNING _txid::int8 = tidemark.txid_stamp()::int8 AS own;
+EXECUTE p;
+EXECUTE p;
+COPY t (n) FROM stdin;
+12
+12
+\.
+SELECT n, count(*), count(DISTINCT _txid) FROM t WHERE n > 10 GROUP BY n ORDER BY n;
+-- what a rowtype brings along is kept, NULL included
+INSERT INTO t SELECT (jsonb_populate_record(NULL::t, '{"n": 13, "at": "2026-01-01"}')).*;
+SELECT _txid FROM t WHERE n = 13;
+
+-- rebase moves forward only, and at once
+SELECT tidemark.stamp_base() AS base \gset
+SELECT tidemark.rebase() >= :base AS forward;
+SELECT tidemark.txid_stamp()::int8 AS stamp \gset
+SELECT tidemark.rebase(:stamp + 1000000) > :base AS forward;
+SELECT tidemark.txid_stamp()::int8 > :stamp + 1000000 AS beyond;
+SELECT tidemark.stamp_base() AS base \gset
+SELECT tidemark.rebase(1) = :base OR tidemark.rebase(1) > :base AS not_back;
+BEGIN;
+SELECT tidemark.txid_stamp()::int8 AS stamp \gset
+SELECT tidemark.rebase(:stamp + 1000000) > 0 AS rebased;
+SELECT tidemark.txid_stamp()::int8 > :stamp + 1000000 AS beyond;
+ROLLBACK;
+SELECT tidemark.txid_stamp()::int8 < :stamp + 1000000 AS rolled_back;
+SELECT tidemark.rebase(9223372036854775807);
+SELECT tidemark.rebase(9223372036854775806);
+-- somebody's hand
+BEGIN;
+CREATE OR REPLACE FUNCTION tidemark.stamp_base() RETURNS int8 LANGUAGE sql IMMUTABLE AS 'SELECT 1 + 1';
+SELECT tidemark.txid_stamp();
+ROLLBACK;
+SELECT tidemark.txid_stamp()::int8 > 0 AS valid_again;
+
+DROP SCHEMA stamp_test CASCADE;
