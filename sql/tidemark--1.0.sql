@@ -356,3 +356,30 @@ COMMENT ON FUNCTION tidemark.guard_update() IS
 -- ---------------------------------------------------------------------------
 -- Section 8: watching
 -- ---------------------------------------------------------------------------
+
+-- The processes of the whole cluster; no rows without preloading.
+CREATE FUNCTION tidemark.worker_slots(
+	OUT pid int4,
+	OUT kind text,
+	OUT database_id oid,
+	OUT view_id oid,
+	OUT state text,
+	OUT since timestamptz)
+RETURNS SETOF record
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10
+AS 'MODULE_PATHNAME', 'tide_worker_slots';
+COMMENT ON FUNCTION tidemark.worker_slots() IS
+'processes of tidemark in the whole cluster, as they are in shared memory';
+
+CREATE VIEW tidemark.workers AS
+	SELECT s.pid, s.kind, d.datname AS database,
+		-- another database's OIDs mean something else here
+		CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+			THEN s.view_id::pg_catalog.regclass END AS view,
+		s.state, s.since
+	FROM tidemark.worker_slots() s
+		LEFT JOIN pg_catalog.pg_database d
+			ON d.oid OPERATOR(pg_catalog.=) s.database_id;
+COMMENT ON VIEW tidemark.workers IS
+'launcher, schedulers and batch workers of the whole cluster';
+GRANT SELECT ON tidemark.workers TO PUBLIC;

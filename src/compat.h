@@ -51,6 +51,27 @@
 #define TIDE_REPLACE_VARS(node, rti, rte, tlist) \
 	ReplaceVarsFromTargetList((node), (rti), 0, (rte), (tlist), 0, \
 							  REPLACEVARS_REPORT_ERROR, 0, NULL)
+
+#endif
+
+#include "postmaster/bgworker.h"
+
+/* 17 took the number of a PGPROC out of it, and has named wait events */
+#if PG_VERSION_NUM < 170000
+#include "storage/proc.h"
+
+#define TIDE_MY_PROC_NUMBER ((uint32) MyProc->pgprocno)
+#define TIDE_WAIT_EVENT_NEW(name) ((void) (name), PG_WAIT_EXTENSION)
+#else
+#include "storage/procnumber.h"
+
+#define TIDE_MY_PROC_NUMBER ((uint32) MyProcNumber)
+#define TIDE_WAIT_EVENT_NEW(name) WaitEventExtensionNew(name)
+#endif
+
+/* 19: DROP DATABASE may terminate the worker */
+#ifndef BGWORKER_INTERRUPTIBLE
+#define BGWORKER_INTERRUPTIBLE 0
 #endif
 
 /* 16 added total_parts to DefineIndex */
