@@ -859,7 +859,7 @@ tide_analyze_describe(TideQuery *query, StringInfo out)
 	if (query->has_joins)
 		appendStringInfoString(out, "\njoins: other tables as they are when the batch runs");
 	if (query->uses_now)
-		appendStringInfoString(out, "\nclock: the batch's; results are not comparable with the query");
+		appendStringInfoString(out, "\ndepends on when the batch runs: results are not comparable with the query");
 
 	for (i = 0; i < query->nkeys; i++)
 	{
