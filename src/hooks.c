@@ -17,8 +17,8 @@
 #include "commands/extension.h"
 #include "utils/lsyscache.h"
 
-#include "compat.h"
 #include "catalog.h"
+#include "compat.h"
 #include "hooks.h"
 #include "shmem.h"
 #include "stream.h"

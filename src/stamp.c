@@ -49,8 +49,8 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "compat.h"
 #include "catalog.h"
+#include "compat.h"
 #include "shmem.h"
 #include "stamp.h"
 

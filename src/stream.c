@@ -78,8 +78,8 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "catalog.h"
+#include "compat.h"
 #include "security.h"
 #include "shmem.h"
 #include "stamp.h"
