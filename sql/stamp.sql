@@ -91,9 +91,89 @@ COPY t (n) FROM stdin;
 12
 \.
 SELECT n, count(*), count(DISTINCT _txid) FROM t WHERE n > 10 GROUP BY n ORDER BY n;
--- what a rowtype brings along is kept, NULL included
+-- what a row type brings along: NULL becomes the stamp
 INSERT INTO t SELECT (jsonb_populate_record(NULL::t, '{"n": 13, "at": "2026-01-01"}')).*;
-SELECT _txid FROM t WHERE n = 13;
+INSERT INTO t SELECT * FROM jsonb_populate_record(NULL::t, '{"n": 13, "at": "2026-01-01"}');
+DO $$
+DECLARE
+	r t;
+BEGIN
+	r.n := 13;
+	INSERT INTO t VALUES (r.*);
+END $$;
+INSERT INTO t (n, _txid) VALUES (13, NULL), (13, DEFAULT);
+INSERT INTO t (n, _txid) VALUES (13, tidemark.txid_stamp());
+SELECT count(*), count(DISTINCT _txid), count(*) FILTER (WHERE _txid IS NULL) AS unstamped FROM t WHERE n = 13;
+-- a stamp from elsewhere is refused
+INSERT INTO t (n, _txid) VALUES (14, '5');
+INSERT INTO t (n, _txid) VALUES (14, DEFAULT), (14, '5');
+INSERT INTO t VALUES (14, now(), 5::int8::tidemark.stamp);
+INSERT INTO t SELECT * FROM t;
+INSERT INTO t TABLE t UNION ALL TABLE t;
+WITH w AS (INSERT INTO t SELECT * FROM t RETURNING n) SELECT count(*) FROM w;
+MERGE INTO t USING (SELECT 14 AS n) AS v ON t.n = v.n
+WHEN NOT MATCHED THEN INSERT (n, _txid) VALUES (v.n, '5');
+PREPARE q (tidemark.stamp) AS INSERT INTO t (n, _txid) VALUES (14, $1);
+EXECUTE q ('5');
+CREATE VIEW t_view AS SELECT * FROM t;
+INSERT INTO t_view SELECT * FROM t;
+DO $$
+DECLARE
+	r t;
+BEGIN
+	SELECT * INTO r FROM t WHERE n = 1;
+	INSERT INTO t VALUES (r.*);
+END $$;
+SELECT count(*) FROM t WHERE n = 14;
+-- the ordinary ones are as they were
+EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO t VALUES (15);
+EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO t (n) VALUES (15), (16);
+INSERT INTO t SELECT n FROM t WHERE n = 1 UNION ALL SELECT n FROM t WHERE n = 3;
+MERGE INTO t USING (VALUES (17), (18)) AS v (n) ON t.n = v.n
+WHEN NOT MATCHED THEN INSERT (n) VALUES (v.n);
+WITH w AS (INSERT INTO t SELECT generate_series(19, 20) RETURNING _txid)
+SELECT count(*), count(DISTINCT _txid) FROM w;
+INSERT INTO t_view (n) VALUES (21) RETURNING n;
+SELECT n FROM t WHERE _txid IS NULL;
+-- a partition that was attached has no default: it is stamped, too
+CREATE TABLE p (n int, at timestamptz) PARTITION BY LIST (n);
+SELECT tidemark.create_stream('p', 'at');
+CREATE TABLE p1 (n int, _txid tidemark.stamp, at timestamptz);
+ALTER TABLE p ATTACH PARTITION p1 FOR VALUES IN (1);
+INSERT INTO p1 (n) VALUES (1);
+INSERT INTO p (n) VALUES (1);
+INSERT INTO p1 (n, at) SELECT 1, '2026-01-01';
+SELECT count(*), count(DISTINCT _txid) FROM p;
+-- a table with a column of that name that is no stream
+CREATE TABLE own (_txid int8, n int);
+INSERT INTO own VALUES (1, 2);
+INSERT INTO own (n) VALUES (2);
+COPY own TO stdout;
+
+-- COPY without a column list means the user's columns
+CREATE TABLE c (id int, at timestamptz, twice int GENERATED ALWAYS AS (id * 2) STORED, note text, gone int);
+ALTER TABLE c DROP COLUMN gone;
+SELECT tidemark.create_stream('c', 'at');
+ALTER TABLE c ADD COLUMN later text;
+COPY c FROM stdin;
+1	2026-01-01 00:00:00+00	one	x
+2	2026-01-02 00:00:00+00	two	y
+\.
+COPY c TO stdout (FORMAT csv, HEADER);
+COPY c (id, _txid) FROM stdin;
+3	5
+\.
+SELECT id, twice, note, later, _txid::int8 > 5 AS stamped FROM c ORDER BY id;
+COPY c FROM stdin (FORMAT csv, HEADER match);
+id,at,note,later
+4,2026-01-04,four,z
+\.
+COPY p FROM stdin;
+1	2026-01-02 00:00:00+00
+\.
+COPY p1 TO stdout (NULL 'none');
+COPY nosuch TO stdout;
+COPY t_view TO stdout;
 
 -- rebase moves forward only, and at once
 SELECT tidemark.stamp_base() AS base \gset

@@ -189,6 +189,13 @@ LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION tidemark.txid_stamp() IS
 'the stamp of the current transaction: default of the column _txid of a stream';
 
+CREATE FUNCTION tidemark.guard_stamp(stamp tidemark.stamp, relation regclass)
+RETURNS tidemark.stamp
+AS 'MODULE_PATHNAME', 'tide_guard_stamp'
+LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.guard_stamp(tidemark.stamp, regclass) IS
+'the stamp of the current transaction; an error when another one is given';
+
 -- ---------------------------------------------------------------------------
 -- Section 3: tables.  src/catalog.h has the same columns in the same order.
 -- ---------------------------------------------------------------------------

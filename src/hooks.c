@@ -7,28 +7,64 @@
  * The hook runs for every dropped object of every kind, so what costs nothing
  * is tested first.
  *
+ * planner_hook: an INSERT that gives a stamp column something else than its
+ * default has this checked row by row: a stamp from elsewhere is refused, a
+ * NULL, as rows of a row type bring along, becomes the transaction's stamp.
+ * The query is changed before it is planned, when the rewriter has put in the
+ * defaults and resolved views, so that the ordinary INSERT costs nothing.
+ *
+ * ProcessUtility_hook: COPY without a column list means the user's columns.
+ *
+ * The latter two only work in a session that has loaded the library, so
+ * reliably only when it is preloaded.
+ *
  * LOCKING: the object being dropped is locked ACCESS EXCLUSIVE by the command;
  * our rows come after it, as everywhere.
  */
 #include "postgres.h"
 
+#include "access/relation.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "optimizer/planner.h"
+#include "parser/parse_func.h"
+#include "parser/parsetree.h"
+#include "tcop/utility.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #include "catalog.h"
 #include "compat.h"
 #include "hooks.h"
 #include "shmem.h"
+#include "stamp.h"
 #include "stream.h"
 
 static object_access_hook_type previous_object_access = NULL;
+static planner_hook_type previous_planner = NULL;
+static ProcessUtility_hook_type previous_utility = NULL;
 
 static void object_access(ObjectAccessType access, Oid class_id, Oid object_id,
 						  int sub_id, void *arg);
 static void forget_relation(Oid relid);
 static bool tables_exist(void);
+static PlannedStmt *plan_query(Query *query, const char *query_string,
+							   int cursor_options, ParamListInfo params);
+static void guard_inserts(Query *query);
+static List *guard_target_list(List *target_list, Oid relid);
+static AttrNumber find_stamp_column(Oid relid);
+static Expr *make_guard(Expr *expr, Oid relid);
+static Oid	find_function(const char *name, int nargs, const Oid *argtypes);
+static void run_utility(PlannedStmt *pstmt, const char *query_string,
+						bool read_only_tree, ProcessUtilityContext context,
+						ParamListInfo params, QueryEnvironment *query_env,
+						DestReceiver *dest, QueryCompletion *qc);
+static List *copy_columns(CopyStmt *stmt);
 
 /* Install the hooks.  Called once, from _PG_init. */
 void
@@ -36,6 +72,10 @@ tide_hooks_install(void)
 {
 	previous_object_access = object_access_hook;
 	object_access_hook = object_access;
+	previous_planner = planner_hook;
+	planner_hook = plan_query;
+	previous_utility = ProcessUtility_hook;
+	ProcessUtility_hook = run_utility;
 }
 
 /* An object is created, altered or dropped. */
@@ -105,4 +145,206 @@ tables_exist(void)
 	}
 
 	return true;
+}
+
+/* --------------------------------------------------------------------------
+ * INSERT
+ * --------------------------------------------------------------------------
+ */
+
+/* Plan a query, after its INSERTs were guarded. */
+static PlannedStmt *
+plan_query(Query *query, const char *query_string, int cursor_options,
+		   ParamListInfo params)
+{
+	ListCell   *lc;
+
+	guard_inserts(query);
+	if (query->hasModifyingCTE)
+	{
+		foreach(lc, query->cteList)
+			guard_inserts(castNode(Query,
+								   lfirst_node(CommonTableExpr, lc)->ctequery));
+	}
+
+	if (previous_planner)
+		return previous_planner(query, query_string, cursor_options, params);
+	return standard_planner(query, query_string, cursor_options, params);
+}
+
+/* Guard the stamp column of what a query inserts into; changes the query. */
+static void
+guard_inserts(Query *query)
+{
+	Oid			relid;
+	ListCell   *lc;
+
+	if (query->commandType != CMD_INSERT && query->commandType != CMD_MERGE)
+		return;
+	relid = rt_fetch(query->resultRelation, query->rtable)->relid;
+	if (find_stamp_column(relid) == InvalidAttrNumber)
+		return;
+
+	if (query->commandType == CMD_INSERT)
+		query->targetList = guard_target_list(query->targetList, relid);
+	foreach(lc, query->mergeActionList)
+	{
+		MergeAction *action = lfirst_node(MergeAction, lc);
+
+		if (action->commandType == CMD_INSERT)
+			action->targetList = guard_target_list(action->targetList, relid);
+	}
+}
+
+/*
+ * The target list of an INSERT with a guard on the stamp, unless that is the
+ * plain default.  A column that the list leaves out, as it has no default in a
+ * table that was attached, gets the stamp.
+ */
+static List *
+guard_target_list(List *target_list, Oid relid)
+{
+	AttrNumber	attno = find_stamp_column(relid);
+	Oid			txid_stamp = find_function("txid_stamp", 0, NULL);
+	int			position = 0;
+	ListCell   *lc;
+
+	foreach(lc, target_list)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (entry->resno == attno)
+		{
+			if (!IsA(entry->expr, FuncExpr) ||
+				((FuncExpr *) entry->expr)->funcid != txid_stamp)
+				entry->expr = make_guard(entry->expr, relid);
+			return target_list;
+		}
+		if (!entry->resjunk && entry->resno < attno)
+			position = foreach_current_index(lc) + 1;
+	}
+
+	return list_insert_nth(target_list, position,
+						   makeTargetEntry(make_guard(NULL, relid), attno,
+										   pstrdup(TIDE_STAMP_COLUMN),
+										   false));
+}
+
+/* The column _txid of a table, when it is of our type. */
+static AttrNumber
+find_stamp_column(Oid relid)
+{
+	AttrNumber	attno = get_attnum(relid, TIDE_STAMP_COLUMN);
+
+	if (attno == InvalidAttrNumber || !tide_catalog_exists() ||
+		get_atttype(relid, attno) != tide_stamp_type())
+		return InvalidAttrNumber;
+
+	return attno;
+}
+
+/* tidemark.guard_stamp(expr, relid); NULL stands for a NULL. */
+static Expr *
+make_guard(Expr *expr, Oid relid)
+{
+	Oid			stamp = tide_stamp_type();
+	Oid			argtypes[2];
+	Const	   *table;
+
+	argtypes[0] = stamp;
+	argtypes[1] = REGCLASSOID;
+	if (expr == NULL)
+		expr = (Expr *) makeNullConst(stamp, -1, InvalidOid);
+	table = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid),
+					  ObjectIdGetDatum(relid), false, true);
+
+	return (Expr *) makeFuncExpr(find_function("guard_stamp", 2, argtypes),
+								 stamp, list_make2(expr, table), InvalidOid,
+								 InvalidOid, COERCE_EXPLICIT_CALL);
+}
+
+/* OID of a function of ours; ereports when it is not there. */
+static Oid
+find_function(const char *name, int nargs, const Oid *argtypes)
+{
+	List	   *qualified = list_make2(makeString("tidemark"),
+									   makeString(pstrdup(name)));
+	bool		missing_ok = false;
+
+	return LookupFuncName(qualified, nargs, argtypes, missing_ok);
+}
+
+/* --------------------------------------------------------------------------
+ * COPY
+ * --------------------------------------------------------------------------
+ */
+
+/* Run a utility command; a COPY of a stream without the stamp column. */
+static void
+run_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+			ProcessUtilityContext context, ParamListInfo params,
+			QueryEnvironment *query_env, DestReceiver *dest,
+			QueryCompletion *qc)
+{
+	if (IsA(pstmt->utilityStmt, CopyStmt))
+	{
+		List	   *columns = copy_columns((CopyStmt *) pstmt->utilityStmt);
+
+		if (columns != NIL)
+		{
+			if (read_only_tree)
+				pstmt = copyObject(pstmt);
+			read_only_tree = false;
+			((CopyStmt *) pstmt->utilityStmt)->attlist = columns;
+		}
+	}
+
+	if (previous_utility)
+		previous_utility(pstmt, query_string, read_only_tree, context, params,
+						 query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
+								params, query_env, dest, qc);
+}
+
+/*
+ * The columns that COPY without a column list is to mean, when it concerns a
+ * table with a stamp column; else NIL.  The name may mean another table when
+ * COPY comes to open it; then a column is missing there.
+ */
+static List *
+copy_columns(CopyStmt *stmt)
+{
+	bool		missing_ok = true;
+	List	   *columns = NIL;
+	Oid			relid;
+	char		relkind;
+	Relation	rel;
+	int			i;
+
+	if (stmt->relation == NULL || stmt->attlist != NIL)
+		return NIL;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, missing_ok);
+	if (!OidIsValid(relid))
+		return NIL;
+	relkind = get_rel_relkind(relid);
+	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE) ||
+		find_stamp_column(relid) == InvalidAttrNumber)
+		return NIL;
+
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+		return NIL;
+	for (i = 0; i < RelationGetNumberOfAttributes(rel); i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+
+		if (!att->attisdropped && att->attgenerated == '\0' &&
+			strcmp(NameStr(att->attname), TIDE_STAMP_COLUMN) != 0)
+			columns = lappend(columns,
+							  makeString(pstrdup(NameStr(att->attname))));
+	}
+	relation_close(rel, NoLock);
+
+	return columns;
 }

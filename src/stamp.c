@@ -69,6 +69,7 @@ static bool current_is_valid = false;
 /* did the current transaction ask for its stamp? */
 static bool has_stamped = false;
 
+static int64 transaction_stamp(void);
 static HeapTuple find_base_function(void);
 static int64 parse_base(HeapTuple tuple);
 static void forget_base(Datum arg, int cacheid, uint32 hashvalue);
@@ -78,6 +79,7 @@ static void write_base(int64 new_base);
 static bool index_is_brin(Oid indexid);
 
 PG_FUNCTION_INFO_V1(tide_txid_stamp);
+PG_FUNCTION_INFO_V1(tide_guard_stamp);
 PG_FUNCTION_INFO_V1(tide_rebase);
 
 /*
@@ -167,18 +169,48 @@ forget_base(Datum arg, int cacheid, uint32 hashvalue)
 	current_is_valid = false;
 }
 
-/*
- * tidemark.txid_stamp(): the stamp of the current transaction.  Assigns a
- * transaction id.
- */
+/* tidemark.txid_stamp(): the stamp of the current transaction. */
 Datum
 tide_txid_stamp(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(transaction_stamp());
+}
+
+/*
+ * tidemark.guard_stamp(stamp, relation): the stamp of the current transaction,
+ * when it or a NULL is given; ereports when another one is.  Put into INSERTs
+ * by the planner hook.
+ */
+Datum
+tide_guard_stamp(PG_FUNCTION_ARGS)
+{
+	int64		stamp = transaction_stamp();
+	char	   *table;
+
+	if (PG_ARGISNULL(0) || PG_GETARG_INT64(0) == stamp)
+		PG_RETURN_INT64(stamp);
+
+	table = PG_ARGISNULL(1) ? NULL : get_rel_name(PG_GETARG_OID(1));
+	ereport(ERROR,
+			(errcode(ERRCODE_GENERATED_ALWAYS),
+			 errmsg("cannot insert a value into column \"%s\" of \"%s\"",
+					TIDE_STAMP_COLUMN, table ? table : "?"),
+			 errdetail("The column says which transaction inserted the row."),
+			 errhint("List the columns to insert into, without \"%s\".",
+					 TIDE_STAMP_COLUMN)));
+
+	PG_RETURN_NULL();
+}
+
+/* The stamp of the current transaction.  Assigns a transaction id. */
+static int64
+transaction_stamp(void)
 {
 	static bool is_registered = false;
 	FullTransactionId xid;
 
 	if (likely(current_is_valid))
-		PG_RETURN_INT64(current_stamp);
+		return current_stamp;
 
 	if (!is_registered)
 	{
@@ -192,7 +224,7 @@ tide_txid_stamp(PG_FUNCTION_ARGS)
 	current_is_valid = true;
 	has_stamped = true;
 
-	PG_RETURN_INT64(current_stamp);
+	return current_stamp;
 }
 
 /*
