@@ -68,8 +68,12 @@
 #define TIDE_RELAUNCH_MAX_MS 60000
 #define TIDE_HEALTHY_MS 60000
 
-/* when no scheduler could be registered */
-#define TIDE_FULL_RETRY_MS 5000
+/*
+ * When no scheduler could be registered; logged after a while.  A process that
+ * has just ended keeps its place with the postmaster for some milliseconds.
+ */
+#define TIDE_FULL_RETRY_MS 1000
+#define TIDE_FULL_REPORT_MS 5000
 
 /* what is remembered of a database */
 typedef struct Memory
@@ -89,6 +93,7 @@ typedef struct Launcher
 	MemoryContext context;
 	MemoryContext cycle;
 	HTAB	   *memories;
+	TimestampTz full_since;		/* nothing could be registered since; or 0 */
 	TimestampTz full_until;		/* register nothing before */
 	bool		has_reported_full;
 
@@ -417,6 +422,29 @@ decide(const Memory *memory, const TideDatabase *database, TimestampTz now)
 }
 
 /*
+ * No scheduler could be registered: wait, and tell the log once if that lasts.
+ */
+static void
+note_full(Launcher *self, TimestampTz now)
+{
+	if (self->full_since == 0)
+		self->full_since = now;
+	self->full_until = TimestampTzPlusMilliseconds(now, TIDE_FULL_RETRY_MS);
+	wake_not_after(self, self->full_until);
+
+	if (self->has_reported_full ||
+		!TimestampDifferenceExceeds(self->full_since, now,
+									TIDE_FULL_REPORT_MS))
+		return;
+	self->has_reported_full = true;
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("could not register a scheduler of tidemark"),
+			 errdetail("All background worker slots are in use."),
+			 errhint("Consider increasing max_worker_processes.")));
+}
+
+/*
  * Register a scheduler for a database.
  */
 static void
@@ -436,18 +464,10 @@ start_scheduler(Launcher *self, Memory *memory, TimestampTz now)
 	{
 		memory->handle = NULL;
 		tide_shmem_cancel_scheduler(&memory->args);
-		self->full_until = TimestampTzPlusMilliseconds(now,
-													   TIDE_FULL_RETRY_MS);
-		wake_not_after(self, self->full_until);
-		if (!self->has_reported_full)
-			ereport(LOG,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("could not register a scheduler of tidemark"),
-					 errdetail("All background worker slots are in use."),
-					 errhint("Consider increasing max_worker_processes.")));
-		self->has_reported_full = true;
+		note_full(self, now);
 		return;
 	}
+	self->full_since = 0;
 	self->has_reported_full = false;
 	self->nprobes++;
 }

@@ -63,8 +63,14 @@
 /* between two looks after the stamp index of a view's stream */
 #define TIDE_MAINTAIN_MS 10000
 
-/* when no worker could be registered */
-#define TIDE_REGISTER_RETRY_MS 2000
+/*
+ * When no worker could be registered: doubled up to the longest wait, and
+ * logged after a while.  A process that has just ended keeps its place with
+ * the postmaster for some milliseconds.
+ */
+#define TIDE_REGISTER_RETRY_MS 20
+#define TIDE_REGISTER_RETRY_MAX_MS 2000
+#define TIDE_REGISTER_REPORT_MS 5000
 
 /* another runner holds the view: wait that long, doubled up to the second */
 #define TIDE_BUSY_MS 10
@@ -116,6 +122,8 @@ typedef struct Scheduler
 	uint64		catalog_generation; /* that was read */
 	TimestampTz read_at;		/* our tables were read */
 	TimestampTz register_at;	/* no worker is registered before */
+	TimestampTz full_since;		/* none could be registered since; or 0 */
+	int			nfull;			/* times in a row */
 	bool		has_reported_full;
 	bool		must_read;
 	bool		wants_worker;	/* waits for a slot */
@@ -683,6 +691,31 @@ pick_worker(Scheduler *self, const Schedule *schedule)
 }
 
 /*
+ * No worker could be registered: wait, and tell the log once if that lasts.
+ */
+static void
+note_full(Scheduler *self, TimestampTz now)
+{
+	int			wait_ms = Min(TIDE_REGISTER_RETRY_MAX_MS,
+							  TIDE_REGISTER_RETRY_MS << Min(self->nfull, 10));
+
+	if (self->nfull++ == 0)
+		self->full_since = now;
+	self->register_at = TimestampTzPlusMilliseconds(now, wait_ms);
+
+	if (self->has_reported_full ||
+		!TimestampDifferenceExceeds(self->full_since, now,
+									TIDE_REGISTER_REPORT_MS))
+		return;
+	self->has_reported_full = true;
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("could not register a batch worker of tidemark"),
+			 errdetail("All background worker slots are in use."),
+			 errhint("Consider increasing max_worker_processes, or lower tidemark.max_workers.")));
+}
+
+/*
  * Start another worker for a task.  Returns false when there can be none now.
  */
 static bool
@@ -714,18 +747,12 @@ start_worker(Scheduler *self, const TideTask *task, Schedule *schedule,
 	{
 		tide_shmem_cancel_worker(&args);
 		registration->handle = NULL;
-		self->register_at =
-			TimestampTzPlusMilliseconds(now, TIDE_REGISTER_RETRY_MS);
-		if (!self->has_reported_full)
-			ereport(LOG,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("could not register a batch worker of tidemark"),
-					 errdetail("All background worker slots are in use."),
-					 errhint("Consider increasing max_worker_processes, or lower tidemark.max_workers.")));
-		self->has_reported_full = true;
+		note_full(self, now);
 		return false;
 	}
 
+	self->full_since = 0;
+	self->nfull = 0;
 	self->has_reported_full = false;
 	self->nstarted++;
 	schedule->slot = args.slot;
@@ -837,8 +864,8 @@ start_due_views(Scheduler *self, TimestampTz now)
 			break;
 	}
 
-	self->wants_worker = i < ndue && self->nworkers + self->nstarted == 0 &&
-		self->register_at <= now;
+	/* also when the processes run out: others' idle workers are processes */
+	self->wants_worker = i < ndue && self->nworkers + self->nstarted == 0;
 	tide_shmem_want_worker(self->wants_worker);
 }
 
