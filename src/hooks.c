@@ -3,7 +3,8 @@
  *		Hooks of the server that are not a module's own.
  *
  * object_access_hook: when a stream's table or a continuous view is dropped,
- * by whatever command, its rows in our tables go in the same transaction.
+ * by whatever command, its rows in our tables go in the same transaction; when
+ * a database is dropped, our processes leave it first.
  * The hook runs for every dropped object of every kind, so what costs nothing
  * is tested first.
  *
@@ -27,6 +28,8 @@
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "nodes/makefuncs.h"
@@ -88,6 +91,16 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id,
 
 	if (access == OAT_DROP && class_id == RelationRelationId && sub_id == 0)
 		forget_relation(object_id);
+	else if (class_id == DatabaseRelationId)
+	{
+		/* the rights were checked; our processes must not be in the way */
+		if (access == OAT_DROP)
+			tide_shmem_release_database(object_id);
+		else if (access == OAT_POST_CREATE || access == OAT_POST_ALTER)
+			tide_shmem_wake_launcher_at_commit();
+	}
+	else if (access == OAT_DROP && class_id == ExtensionRelationId)
+		tide_shmem_wake_catalog_at_commit();
 }
 
 /*

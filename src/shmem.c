@@ -131,6 +131,7 @@ static uint64 empty_generation = 0;
 /* what the current transaction has to do at its end */
 static bool has_xact_callback = false;
 static bool wakes_catalog = false;
+static bool wakes_launcher = false;
 static List *released = NIL;
 
 static void request_memory(void);
@@ -506,6 +507,9 @@ at_transaction_end(XactEvent event, void *arg)
 	if (wakes_catalog && event == XACT_EVENT_COMMIT)
 		tide_shmem_wake_catalog();
 	wakes_catalog = false;
+	if (wakes_launcher && event == XACT_EVENT_COMMIT)
+		wake_launcher();
+	wakes_launcher = false;
 
 	foreach(cell, released)
 		end_release(lfirst_oid(cell));
@@ -533,6 +537,18 @@ tide_shmem_wake_catalog_at_commit(void)
 		return;
 	register_xact_callback();
 	wakes_catalog = true;
+}
+
+/*
+ * Let the launcher look at the databases if the current transaction commits.
+ */
+void
+tide_shmem_wake_launcher_at_commit(void)
+{
+	if (shared == NULL)
+		return;
+	register_xact_callback();
+	wakes_launcher = true;
 }
 
 /*

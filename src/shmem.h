@@ -26,6 +26,9 @@ extern void tide_shmem_wake_catalog(void);
 /* call tide_shmem_wake_catalog() when the current transaction commits */
 extern void tide_shmem_wake_catalog_at_commit(void);
 
+/* the same for the launcher: a database was made or altered */
+extern void tide_shmem_wake_launcher_at_commit(void);
+
 /* a transaction that stamped rows was prepared in this database */
 extern void tide_shmem_note_prepared(void);
 
