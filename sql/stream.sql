@@ -150,6 +150,14 @@ SELECT refused($$SELECT tidemark.drop_stream('held')$$);
 SELECT tidemark.drop_stream('held', cascade => true);
 SELECT to_regclass('holds');
 
+-- not in a read-only transaction
+BEGIN TRANSACTION READ ONLY;
+SELECT refused($$SELECT tidemark.create_stream('held', 'at')$$);
+SELECT refused($$SELECT tidemark.alter_stream('held', '1 hour')$$);
+SELECT refused($$SELECT tidemark.drop_stream('held')$$);
+SELECT refused($$SELECT tidemark.rebase()$$);
+ROLLBACK;
+
 -- rolled back
 BEGIN;
 SELECT tidemark.create_stream('held', 'at');

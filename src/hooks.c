@@ -243,14 +243,22 @@ guard_target_list(List *target_list, Oid relid)
 										   false));
 }
 
-/* The column _txid of a table, when it is of our type. */
+/*
+ * The column _txid of a table, when it is of our type; not one of a view that
+ * shows it.  Called for every INSERT that is planned: nearly always, a look
+ * into the syscache is all.
+ */
 static AttrNumber
 find_stamp_column(Oid relid)
 {
 	AttrNumber	attno = get_attnum(relid, TIDE_STAMP_COLUMN);
+	char		relkind;
 
 	if (attno == InvalidAttrNumber || !tide_catalog_exists() ||
 		get_atttype(relid, attno) != tide_stamp_type())
+		return InvalidAttrNumber;
+	relkind = get_rel_relkind(relid);
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
 		return InvalidAttrNumber;
 
 	return attno;
@@ -331,7 +339,6 @@ copy_columns(CopyStmt *stmt)
 	bool		missing_ok = true;
 	List	   *columns = NIL;
 	Oid			relid;
-	char		relkind;
 	Relation	rel;
 	int			i;
 
@@ -340,9 +347,7 @@ copy_columns(CopyStmt *stmt)
 	relid = RangeVarGetRelid(stmt->relation, NoLock, missing_ok);
 	if (!OidIsValid(relid))
 		return NIL;
-	relkind = get_rel_relkind(relid);
-	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE) ||
-		find_stamp_column(relid) == InvalidAttrNumber)
+	if (find_stamp_column(relid) == InvalidAttrNumber)
 		return NIL;
 
 	rel = try_relation_open(relid, AccessShareLock);

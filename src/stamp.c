@@ -41,6 +41,7 @@
 #include "commands/extension.h"
 #include "common/int.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -268,6 +269,8 @@ tide_rebase(PG_FUNCTION_ARGS)
 	int64		new_base;
 	int64		needed;
 	int64		xid;
+
+	PreventCommandIfReadOnly("tidemark.rebase()");
 
 	/* while the script runs, there are no streams and no table of them */
 	if (!creating_extension)

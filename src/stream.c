@@ -96,6 +96,7 @@ typedef struct EventTimeContext
 	const char *table;
 } EventTimeContext;
 
+static bool skip_existing(Oid relid);
 static void check_owner(Oid relid);
 static void lock_table(Oid relid, LOCKMODE lockmode);
 static void check_table(Relation rel);
@@ -174,17 +175,14 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	stream->allow_update = PG_GETARG_BOOL(5);
 	if_not_exists = PG_GETARG_BOOL(6);
 
-	/* without the right to, not even wait for the lock */
+	/* without the right to, or for nothing, not even wait for the lock */
+	PreventCommandIfReadOnly("tidemark.create_stream()");
 	check_owner(relid);
-	if (if_not_exists && tide_catalog_read_stream(relid) != NULL)
-	{
-		ereport(NOTICE,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is already a stream, skipping",
-						get_rel_name(relid))));
+	if (if_not_exists && skip_existing(relid))
 		PG_RETURN_VOID();
-	}
 	lock_table(relid, AccessExclusiveLock);
+	if (if_not_exists && skip_existing(relid))
+		PG_RETURN_VOID();
 
 	rel = relation_open(relid, NoLock);
 	check_table(rel);
@@ -216,6 +214,20 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* If the table is a stream, say that nothing is done and return true. */
+static bool
+skip_existing(Oid relid)
+{
+	if (tide_catalog_read_stream(relid) == NULL)
+		return false;
+	ereport(NOTICE,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("\"%s\" is already a stream, skipping",
+					get_rel_name(relid))));
+
+	return true;
+}
+
 /*
  * tidemark.alter_stream(relation, watermark_delay, max_future, timezone,
  * allow_update)
@@ -229,6 +241,7 @@ tide_alter_stream(PG_FUNCTION_ARGS)
 
 	refuse_null(fcinfo, 0, "relation");
 	relid = PG_GETARG_OID(0);
+	PreventCommandIfReadOnly("tidemark.alter_stream()");
 	check_owner(relid);
 
 	/* only to make or drop the trigger, a strong lock */
@@ -284,6 +297,7 @@ tide_drop_stream(PG_FUNCTION_ARGS)
 	cascade = PG_GETARG_BOOL(1);
 	if_exists = PG_GETARG_BOOL(2);
 
+	PreventCommandIfReadOnly("tidemark.drop_stream()");
 	check_owner(relid);
 	if (tide_catalog_read_stream(relid) != NULL)
 		lock_table(relid, AccessExclusiveLock);
