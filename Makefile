@@ -82,6 +82,6 @@ demo:
 bench:
 	@test/bench
 sanitize:
-	@SANITIZE=1 test/check
+	@SANITIZE=1 SUITES="$${SUITES:-regress isolation tap}" test/check
 scan:
 	@SUITES=scan test/check

@@ -120,6 +120,7 @@ lib_tree()
 	fi | tar -x -C "$work/src" --no-same-owner || die "cannot copy the tree"
 	chmod -R u+rwX,go+rX "$work/src"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$work"
+	cd "$work" || exit 1		# the checkout may be closed to that user
 }
 
 # Build $work/src with the compiler options $1 and install it where only the
