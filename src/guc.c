@@ -11,6 +11,7 @@
 
 #include <limits.h>
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 #include "compat.h"
@@ -26,8 +27,10 @@ int			tide_retry_interval = 1000;
 int			tide_retry_max_interval = 300000;
 
 /*
- * Define the settings.  Called once, from _PG_init; max_workers can only be
- * defined while the server is starting.
+ * Define the settings.  Called once, from _PG_init.  A session that loads the
+ * library by itself may not define a setting of the server's start; there
+ * max_workers has no effect, and is defined so that its value in a
+ * configuration file is no error.
  */
 void
 tide_guc_define(void)
@@ -53,7 +56,8 @@ tide_guc_define(void)
 							"They count against max_worker_processes.",
 							&tide_max_workers,
 							4, 1, 64,
-							PGC_POSTMASTER, 0,
+							process_shared_preload_libraries_in_progress ?
+							PGC_POSTMASTER : PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("tidemark.min_batch_interval",
