@@ -46,6 +46,14 @@ extern TideVerdict tide_watermark_judge(TideJudge *judge, bool isnull,
 										int64 event_time,
 										TideCounters *counters);
 
+/* a span of time parameter in microseconds; ereports what cannot be one */
+extern int64 tide_watermark_read_delay(const Interval *interval,
+									   const char *parameter);
+
+/* a time on the event axis of a stream, for people */
+extern TimestampTz tide_watermark_to_timestamptz(const TideStream *stream,
+												 int64 event_time);
+
 /* W1: never below W0, never above clock - delay unless the cap is lifted */
 extern int64 tide_watermark_advance(const TideJudge *judge);
 

@@ -33,6 +33,14 @@ typedef enum TideWindowShift
 	TIDE_SHIFT_TO_UTC			/* timestamp AT TIME ZONE zone */
 } TideWindowShift;
 
+/* a stretch of instants [from, to) in which a zone keeps one offset */
+typedef struct TideZoneSpan
+{
+	int64		from;
+	int64		to;				/* from = to: nothing is known */
+	int64		offset;			/* microseconds east of UTC */
+} TideZoneSpan;
+
 typedef struct TideWindow
 {
 	TideWindowKind kind;
@@ -40,42 +48,59 @@ typedef struct TideWindow
 								 * TIMESTAMPOID */
 	TideWindowShift shift;
 	pg_tz	   *shift_zone;		/* when shift is not NONE */
-	int64		size;			/* FIXED: microseconds, > 0 */
+	int64		size;			/* microseconds; FIXED, and TRUNC to a unit
+								 * below the day; else 0 */
 	int64		origin;			/* FIXED: on the window axis */
 	char	   *unit;			/* TRUNC: lower case, as date_trunc knows it */
 	pg_tz	   *zone;			/* TRUNC of a timestamptz: the zone it cuts in */
+	int			days;			/* TRUNC: days from a Monday, or 0 */
+	int			months;			/* TRUNC: months from January, or 0 */
+	int			first_year;		/* TRUNC: year the months count from, 0 or 1 */
 	/* the last window found, as most rows fall into the one before them */
 	bool		has_last;
 	int64		last_from;		/* event times [from, to) of it */
 	int64		last_to;
 	int64		last_start;
 	int64		last_end;
+	TideZoneSpan shift_span;	/* the same for the offsets of the zones */
+	TideZoneSpan zone_span;
 } TideWindow;
 
 /*
  * Is the expression (of a defining query, over the event time) a window?
- * Fills *window and returns true for tidemark.tumble's columns (the caller
- * passes the function call), date_bin and date_trunc; false when it is
- * something else; ereports when it is a window that cannot work (size not
- * positive, months in date_bin, unknown unit or zone, argument that is not
- * constant).  event_time is compared with equal().
+ * Fills *window and returns true for a call of tidemark.tumble or
+ * tidemark.tumble_start, date_bin, date_trunc, and the event time itself
+ * (INSTANT); false when it is something else; ereports when it is a window
+ * that cannot work (size not positive, months in date_bin, unknown unit or
+ * zone, argument that is not constant).  event_time is compared with equal().
  */
 extern bool tide_window_recognise(Node *expr, Node *event_time,
 								  TideWindow *window);
 
-/* assignment; false: the window cannot be represented */
+/*
+ * The window of a finite event time; false: it cannot be represented.  An
+ * instant starts and ends at its time; without a window both are 0.
+ */
 extern bool tide_window_assign(TideWindow *window, int64 event_time,
 							   int64 *start, int64 *end);
 
 /*
  * The start of the first window that is not final at the watermark: a window
- * is final, a row late, exactly when its start is below it.  PG_INT64_MIN
- * when the watermark is DT_NOBEGIN or there is no window.
+ * is final, a row late, exactly when its start is below it.  Never falls when
+ * the watermark rises.  PG_INT64_MIN when the watermark is DT_NOBEGIN or there
+ * is no window.
  */
 extern int64 tide_window_boundary(TideWindow *window, int64 watermark);
 
-/* the first start of the window after; for half-open ranges of windows */
+/*
+ * The end of the window that starts there, on the window axis: the start of
+ * the next one (of an instant: itself).  May lie outside the range of
+ * timestamps when start is no window's.
+ */
 extern int64 tide_window_end(TideWindow *window, int64 start);
+
+/* the wall clock of a zone at an instant */
+extern int64 tide_window_local_time(pg_tz *zone, int64 instant);
 
 /* "tumble(5 minutes, origin ...)", the same on every server; for fingerprints
  * and explain */
