@@ -196,6 +196,46 @@ LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION tidemark.guard_stamp(tidemark.stamp, regclass) IS
 'the stamp of the current transaction; an error when another one is given';
 
+-- States of aggregates, as their serialize functions give them.  No casts: a
+-- crafted state can hang a deserialize function beyond the reach of
+-- pg_terminate_backend, so nothing but a restore makes one from text.
+CREATE TYPE tidemark.state;
+
+CREATE FUNCTION tidemark.state_in(text cstring)
+RETURNS tidemark.state
+AS 'MODULE_PATHNAME', 'tide_state_in'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.state_in(cstring) IS 'I/O';
+
+CREATE FUNCTION tidemark.state_out(state tidemark.state)
+RETURNS cstring
+AS 'MODULE_PATHNAME', 'tide_state_out'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.state_out(tidemark.state) IS 'I/O';
+
+CREATE FUNCTION tidemark.state_recv(buffer internal)
+RETURNS tidemark.state
+AS 'MODULE_PATHNAME', 'tide_state_recv'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.state_recv(internal) IS 'I/O';
+
+CREATE FUNCTION tidemark.state_send(state tidemark.state)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tide_state_send'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.state_send(tidemark.state) IS 'I/O';
+
+CREATE TYPE tidemark.state (
+	INPUT = tidemark.state_in,
+	OUTPUT = tidemark.state_out,
+	RECEIVE = tidemark.state_recv,
+	SEND = tidemark.state_send,
+	INTERNALLENGTH = VARIABLE,
+	STORAGE = extended
+);
+COMMENT ON TYPE tidemark.state IS
+'state of an aggregate with an internal transition type';
+
 -- ---------------------------------------------------------------------------
 -- Section 3: tables.  src/catalog.h has the same columns in the same order.
 -- ---------------------------------------------------------------------------
@@ -237,7 +277,9 @@ CREATE TABLE tidemark.checkpoint (
 	batch_id int8 NOT NULL,			-- last committed logical batch, 0: none
 	watermark timestamptz NOT NULL,
 	max_event_time timestamptz NOT NULL,	-- seen so far, pieces included
+	final_before timestamptz NOT NULL,	-- windows that start earlier are final
 	updated_at timestamptz NOT NULL,
+	sampled_at timestamptz NOT NULL,	-- last row of the history
 	pos_xmax int8 NOT NULL,			-- position, in stamp space
 	has_target bool NOT NULL,		-- pieces are being read, up to the target
 	target_xmax int8 NOT NULL,
@@ -275,7 +317,8 @@ CREATE TABLE tidemark.batch (
 	batch_id int8 NOT NULL,
 	committed_at timestamptz NOT NULL,
 	watermark timestamptz NOT NULL,
-	counters int8[] NOT NULL		-- TideCounter
+	counters int8[] NOT NULL,		-- TideCounter, of the batch
+	totals int8[] NOT NULL			-- TideCounter, since creation
 );
 CREATE INDEX ON tidemark.batch (view, committed_at);
 
@@ -304,6 +347,66 @@ SELECT pg_catalog.pg_extension_config_dump('tidemark.batch', '');
 -- ---------------------------------------------------------------------------
 -- Section 4: windows
 -- ---------------------------------------------------------------------------
+
+-- tumble is what queries use.  It is inlined (so it must not be strict, and
+-- its body is parsed here and now: no search_path can change it) and gives no
+-- row where there is no window.
+
+CREATE FUNCTION tidemark.tumble_start(ts timestamptz, size interval,
+	origin timestamptz DEFAULT '2000-01-03 00:00:00+00')
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'tide_tumble_start'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.tumble_start(timestamptz, interval, timestamptz) IS
+'start of the window of a fixed size that holds a time';
+
+CREATE FUNCTION tidemark.tumble_end(ts timestamptz, size interval,
+	origin timestamptz DEFAULT '2000-01-03 00:00:00+00')
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'tide_tumble_end'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.tumble_end(timestamptz, interval, timestamptz) IS
+'end of the window of a fixed size that holds a time';
+
+CREATE FUNCTION tidemark.tumble(ts timestamptz, size interval,
+	origin timestamptz DEFAULT '2000-01-03 00:00:00+00')
+RETURNS TABLE (window_start timestamptz, window_end timestamptz)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+	SELECT tidemark.tumble_start(ts, size, origin),
+		tidemark.tumble_end(ts, size, origin)
+	WHERE tidemark.tumble_start(ts, size, origin) IS NOT NULL;
+END;
+COMMENT ON FUNCTION tidemark.tumble(timestamptz, interval, timestamptz) IS
+'the window of a fixed size that holds a time';
+
+CREATE FUNCTION tidemark.tumble_start(ts timestamp, size interval,
+	origin timestamp DEFAULT '2000-01-03 00:00:00')
+RETURNS timestamp
+AS 'MODULE_PATHNAME', 'tide_tumble_start'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.tumble_start(timestamp, interval, timestamp) IS
+'start of the window of a fixed size that holds a time';
+
+CREATE FUNCTION tidemark.tumble_end(ts timestamp, size interval,
+	origin timestamp DEFAULT '2000-01-03 00:00:00')
+RETURNS timestamp
+AS 'MODULE_PATHNAME', 'tide_tumble_end'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.tumble_end(timestamp, interval, timestamp) IS
+'end of the window of a fixed size that holds a time';
+
+CREATE FUNCTION tidemark.tumble(ts timestamp, size interval,
+	origin timestamp DEFAULT '2000-01-03 00:00:00')
+RETURNS TABLE (window_start timestamp, window_end timestamp)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+	SELECT tidemark.tumble_start(ts, size, origin),
+		tidemark.tumble_end(ts, size, origin)
+	WHERE tidemark.tumble_start(ts, size, origin) IS NOT NULL;
+END;
+COMMENT ON FUNCTION tidemark.tumble(timestamp, interval, timestamp) IS
+'the window of a fixed size that holds a time';
 
 -- ---------------------------------------------------------------------------
 -- Section 5: streams
@@ -356,13 +459,236 @@ COMMENT ON FUNCTION tidemark.guard_update() IS
 -- Section 6: continuous views
 -- ---------------------------------------------------------------------------
 
+CREATE FUNCTION tidemark.create_continuous_view(
+	name text,
+	query text,
+	trigger text DEFAULT '1 second',
+	emit text DEFAULT 'update',
+	watermark_delay interval DEFAULT NULL,
+	start text DEFAULT 'earliest',
+	if_not_exists bool DEFAULT false)
+RETURNS regclass
+AS 'MODULE_PATHNAME', 'tide_create_continuous_view'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.create_continuous_view(text, text, text, text, interval, text, bool) IS
+'create a view that is kept fresh by batches over a stream';
+
+CREATE FUNCTION tidemark.drop_continuous_view(
+	view regclass,
+	cascade bool DEFAULT false)
+RETURNS void
+AS 'MODULE_PATHNAME', 'tide_drop_continuous_view'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.drop_continuous_view(regclass, bool) IS
+'drop a continuous view with its storage and checkpoint, as DROP VIEW does';
+
+CREATE FUNCTION tidemark.pause(view regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'tide_pause'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.pause(regclass) IS
+'run no more batches of a continuous view, until it is resumed';
+
+CREATE FUNCTION tidemark.resume(view regclass)
+RETURNS void
+AS 'MODULE_PATHNAME', 'tide_resume'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.resume(regclass) IS
+'run batches of a continuous view again, from where it was paused';
+
+CREATE FUNCTION tidemark.watermark(view regclass)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'tide_watermark'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.watermark(regclass) IS
+'watermark of a continuous view: windows that end at or before it are final';
+
+-- For the views with emit => 'final'; the second argument chooses the type.
+CREATE FUNCTION tidemark.final_before(storage regclass, type timestamptz)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'tide_final_before'
+LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.final_before(regclass, timestamptz) IS
+'start of the first window of a storage table that is not final';
+
+CREATE FUNCTION tidemark.final_before(storage regclass, type timestamp)
+RETURNS timestamp
+AS 'MODULE_PATHNAME', 'tide_final_before'
+LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.final_before(regclass, timestamp) IS
+'start of the first window of a storage table that is not final';
+
+CREATE FUNCTION tidemark.explain(view regclass)
+RETURNS SETOF text
+AS 'MODULE_PATHNAME', 'tide_explain'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION tidemark.explain(regclass) IS
+'how a continuous view is maintained: stream, window, keys, aggregates, settings, position';
+
 -- ---------------------------------------------------------------------------
 -- Section 7: running
 -- ---------------------------------------------------------------------------
 
+CREATE PROCEDURE tidemark.catch_up(view regclass)
+LANGUAGE C
+AS 'MODULE_PATHNAME', 'tide_catch_up';
+COMMENT ON PROCEDURE tidemark.catch_up(regclass) IS
+'take all that is committed into a continuous view, a transaction a batch';
+
+CREATE FUNCTION tidemark.wait_for(
+	view regclass,
+	timeout interval DEFAULT '1 minute')
+RETURNS bool
+AS 'MODULE_PATHNAME', 'tide_wait_for'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.wait_for(regclass, interval) IS
+'wait until all that was committed before the call is in a continuous view; false: timed out';
+
 -- ---------------------------------------------------------------------------
 -- Section 8: watching
 -- ---------------------------------------------------------------------------
+
+CREATE FUNCTION tidemark.event_clock(stream regclass, event_time timestamptz)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'tide_event_clock'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.event_clock(regclass, timestamptz) IS
+'a time as the checkpoint keeps it, on the clock: differs where the event time is a timestamp';
+
+CREATE FUNCTION tidemark.backlog_bytes(view regclass)
+RETURNS int8
+AS 'MODULE_PATHNAME', 'tide_backlog_bytes'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION tidemark.backlog_bytes(regclass) IS
+'bytes of the stream that the next batches of a view will read; NULL while the stream is locked';
+
+-- Whether the current user may see what concerns a relation.
+CREATE FUNCTION tidemark.may_watch(relation regclass)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'tide_may_watch'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tidemark.may_watch(regclass) IS
+'may the current user see the figures of a stream or view: its owner and pg_monitor may';
+
+CREATE VIEW tidemark.streams AS
+	SELECT s.relation,
+		pg_catalog.pg_get_viewdef(s.definition) AS definition,
+		pg_catalog.make_interval(secs => s.watermark_delay / 1000000.0) AS watermark_delay,
+		pg_catalog.make_interval(secs => s.max_future / 1000000.0) AS max_future,
+		s.timezone, s.allow_update, s.created_at,
+		(SELECT pg_catalog.count(*) FROM tidemark.continuous_view v
+		 WHERE v.stream OPERATOR(pg_catalog.=) s.relation) AS views
+	FROM tidemark.stream s
+	WHERE tidemark.may_watch(s.relation);
+COMMENT ON VIEW tidemark.streams IS 'event tables that are streams';
+
+CREATE VIEW tidemark.continuous_views AS
+	SELECT v.view, v.stream,
+		CASE v.trigger_usec WHEN 0 THEN 'commit' WHEN -1 THEN 'manual'
+			ELSE pg_catalog.make_interval(secs => v.trigger_usec / 1000000.0)::pg_catalog.text
+			END AS trigger,
+		CASE WHEN v.emit_final THEN 'final' ELSE 'update' END AS emit,
+		pg_catalog.make_interval(secs =>
+			coalesce(v.watermark_delay, s.watermark_delay) / 1000000.0) AS watermark_delay,
+		v.paused, v.storage, v.definition,
+		pg_catalog.pg_get_viewdef(v.definition) AS query,
+		v.settings, v.created_at
+	FROM tidemark.continuous_view v
+		LEFT JOIN tidemark.stream s
+			ON s.relation OPERATOR(pg_catalog.=) v.stream
+	WHERE tidemark.may_watch(v.view);
+COMMENT ON VIEW tidemark.continuous_views IS 'continuous views and their settings';
+
+-- The arrays are unpacked by the numbers of TideCounter in src/catalog.h.
+CREATE VIEW tidemark.progress AS
+	SELECT c.view, c.batch_id,
+		tidemark.event_clock(c.source, c.watermark) AS watermark,
+		tidemark.event_clock(c.source, c.max_event_time) AS max_event_time,
+		CASE WHEN pg_catalog.isfinite(c.max_event_time)
+			THEN pg_catalog.clock_timestamp()
+				- tidemark.event_clock(c.source, c.max_event_time)
+			END AS event_time_lag,
+		c.updated_at AS last_batch_at,
+		pg_catalog.clock_timestamp() - c.updated_at AS last_batch_age,
+		c.has_target AS reading_history,
+		tidemark.backlog_bytes(c.view) AS backlog_bytes,
+		c.totals[1] AS rows_in,
+		c.totals[2] AS rows_null_time,
+		c.totals[3] AS rows_rejected,
+		c.totals[4] AS rows_filtered,
+		c.totals[5] AS rows_late,
+		c.totals[6] AS rows_duplicate,
+		c.totals[7] AS rows_failed,
+		c.totals[8] AS rows_used,
+		c.totals[9] AS rows_future,
+		c.totals[10] AS rows_late_partly,
+		c.totals[11] AS rows_null_id,
+		c.totals[12] AS rows_restamped,
+		c.totals[13] AS rows_lost,
+		c.totals[15] AS state_rows,
+		c.totals[19] AS batches,
+		c.totals[17] AS notifications,
+		c.totals[18] AS notifications_skipped,
+		c.totals[25] AS peak_memory_bytes,
+		c.last[1] AS last_rows_in,
+		c.last[14] AS last_groups_updated,
+		c.last[15] AS last_groups_new,
+		c.last[16] AS last_flushes,
+		c.last[20] AS last_blocks_read,
+		c.last[21] / 1000.0 AS last_plan_ms,
+		c.last[22] / 1000.0 AS last_read_ms,
+		c.last[23] / 1000.0 AS last_merge_ms,
+		c.last[24] / 1000.0 AS previous_commit_ms,
+		-- rows a second: committed over the last seconds, and worked off
+		(c.totals[1] - b.totals[1]) / nullif(pg_catalog.date_part('epoch',
+			c.updated_at - b.committed_at), 0) AS input_rate,
+		c.last[1] * 1000000.0 / nullif(c.last[21] + c.last[22] + c.last[23], 0)
+			AS processing_rate
+	FROM tidemark.checkpoint c
+		LEFT JOIN LATERAL (
+			SELECT h.committed_at, h.totals FROM tidemark.batch h
+			WHERE h.view OPERATOR(pg_catalog.=) c.view
+				AND h.committed_at < c.updated_at - interval '10 seconds'
+			ORDER BY h.committed_at DESC LIMIT 1) b ON true
+	WHERE tidemark.may_watch(c.view);
+COMMENT ON VIEW tidemark.progress IS
+'where each continuous view stands: its counters since creation and its last batch';
+
+CREATE VIEW tidemark.batches AS
+	SELECT b.view, b.batch_id, b.committed_at,
+		tidemark.event_clock(v.stream, b.watermark) AS watermark,
+		b.counters[1] AS rows_in,
+		b.counters[2] AS rows_null_time,
+		b.counters[3] AS rows_rejected,
+		b.counters[4] AS rows_filtered,
+		b.counters[5] AS rows_late,
+		b.counters[6] AS rows_duplicate,
+		b.counters[7] AS rows_failed,
+		b.counters[8] AS rows_used,
+		b.counters[9] AS rows_future,
+		b.counters[14] AS groups_updated,
+		b.counters[15] AS groups_new,
+		b.counters[16] AS flushes,
+		b.counters[20] AS blocks_read,
+		b.counters[21] / 1000.0 AS plan_ms,
+		b.counters[22] / 1000.0 AS read_ms,
+		b.counters[23] / 1000.0 AS merge_ms,
+		b.counters[25] AS peak_memory_bytes
+	FROM tidemark.batch b
+		JOIN tidemark.continuous_view v
+			ON v.view OPERATOR(pg_catalog.=) b.view
+	WHERE tidemark.may_watch(b.view);
+COMMENT ON VIEW tidemark.batches IS
+'batches of the last hour, at most one a second and view';
+
+CREATE VIEW tidemark.failures AS
+	SELECT f.* FROM tidemark.failure f
+	WHERE tidemark.may_watch(f.view);
+COMMENT ON VIEW tidemark.failures IS
+'continuous views that failed, why, and when they are tried again';
+
+GRANT SELECT ON tidemark.streams, tidemark.continuous_views, tidemark.progress,
+	tidemark.batches, tidemark.failures TO PUBLIC;
 
 -- The processes of the whole cluster; no rows without preloading.
 CREATE FUNCTION tidemark.worker_slots(

@@ -5,7 +5,7 @@
 #ifndef TIDE_BATCH_H
 #define TIDE_BATCH_H
 
-#include "datatype/timestamp.h"
+#include "catalog.h"
 
 typedef enum TideBatchResult
 {
@@ -25,6 +25,7 @@ typedef struct TideBatchReport
 {
 	TideBatchResult result;
 	bool		waits_for_writers;
+	bool		is_continuation;	/* of a logical batch that was begun */
 } TideBatchReport;
 
 /*
@@ -34,10 +35,17 @@ typedef struct TideBatchReport
  */
 extern TideBatchReport tide_batch_run(Oid view, bool wait);
 
+/*
+ * Is everything that the position has consumed in the view?  Locks the source
+ * and its leaves (AccessShare).
+ */
+extern bool tide_batch_has_consumed(const TideView *view,
+									const TidePosition *position);
+
+/* blocks that the next batches will read; -1: the stream is locked */
+extern int64 tide_batch_backlog(const TideView *view);
+
 /* after the commit of a batch: remember how long it took */
 extern void tide_batch_committed(Oid view, int64 commit_usec);
-
-/* outside the batch's transaction: keep the stamp index summarised */
-extern void tide_batch_maintain(Oid view);
 
 #endif							/* TIDE_BATCH_H */

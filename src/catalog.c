@@ -74,22 +74,24 @@
 #define Anum_view_fingerprint				11
 #define Anum_view_settings					12
 
-#define Natts_checkpoint					15
+#define Natts_checkpoint					17
 #define Anum_checkpoint_view				1
 #define Anum_checkpoint_source				2
 #define Anum_checkpoint_fingerprint			3
 #define Anum_checkpoint_batch_id			4
 #define Anum_checkpoint_watermark			5
 #define Anum_checkpoint_max_event_time		6
-#define Anum_checkpoint_updated_at			7
-#define Anum_checkpoint_pos_xmax			8
-#define Anum_checkpoint_has_target			9
-#define Anum_checkpoint_target_xmax			10
-#define Anum_checkpoint_pos_in_progress		11
-#define Anum_checkpoint_target_in_progress	12
-#define Anum_checkpoint_leaves				13
-#define Anum_checkpoint_totals				14
-#define Anum_checkpoint_last				15
+#define Anum_checkpoint_final_before		7
+#define Anum_checkpoint_updated_at			8
+#define Anum_checkpoint_sampled_at			9
+#define Anum_checkpoint_pos_xmax			10
+#define Anum_checkpoint_has_target			11
+#define Anum_checkpoint_target_xmax			12
+#define Anum_checkpoint_pos_in_progress		13
+#define Anum_checkpoint_target_in_progress	14
+#define Anum_checkpoint_leaves				15
+#define Anum_checkpoint_totals				16
+#define Anum_checkpoint_last				17
 
 #define Natts_leaf							4
 #define Anum_leaf_view						1
@@ -104,12 +106,13 @@
 #define Anum_piece_next_block				4
 #define Anum_piece_end_block				5
 
-#define Natts_batch							5
+#define Natts_batch							6
 #define Anum_batch_view						1
 #define Anum_batch_batch_id					2
 #define Anum_batch_committed_at				3
 #define Anum_batch_watermark				4
 #define Anum_batch_counters					5
+#define Anum_batch_totals					6
 
 #define Natts_failure						10
 #define Anum_failure_view					1
@@ -123,8 +126,11 @@
 #define Anum_failure_hint					9
 #define Anum_failure_context				10
 
+/* how long batches are kept */
+#define BATCH_HISTORY						USECS_PER_HOUR
+
 /* widest of our tables */
-#define MAX_ATTS							15
+#define MAX_ATTS							17
 
 /* a row that is being put together */
 typedef struct Row
@@ -136,6 +142,8 @@ typedef struct Row
 static Relation open_table(const char *name, LOCKMODE lockmode);
 static int	make_keys(ScanKey keys, Oid first, Oid second);
 static HeapTuple fetch_row(Relation rel, Oid first, Oid second);
+static HeapTuple fetch_row_as_of(Relation rel, Oid first, Oid second,
+								 Snapshot snapshot);
 static List *fetch_rows(Relation rel, AttrNumber attno, Oid key);
 static void insert_row(const char *table, Row *row);
 static void put_row(const char *table, Oid first, Oid second, Row *row);
@@ -672,8 +680,15 @@ tide_catalog_trylock_checkpoint(Oid view)
 TideCheckpoint *
 tide_catalog_read_checkpoint(Oid view, Oid source)
 {
+	return tide_catalog_read_checkpoint_as_of(view, source, NULL);
+}
+
+/* The same as a snapshot sees it: it fits the storage table as seen by it. */
+TideCheckpoint *
+tide_catalog_read_checkpoint_as_of(Oid view, Oid source, Snapshot snapshot)
+{
 	Relation	rel = open_table("checkpoint", AccessShareLock);
-	HeapTuple	tuple = fetch_row(rel, view, source);
+	HeapTuple	tuple = fetch_row_as_of(rel, view, source, snapshot);
 	TideCheckpoint *checkpoint = NULL;
 
 	if (tuple != NULL)
@@ -692,8 +707,12 @@ tide_catalog_read_checkpoint(Oid view, Oid source)
 			DatumGetTimestampTz(row.values[Anum_checkpoint_watermark - 1]);
 		checkpoint->max_event_time =
 			DatumGetTimestampTz(row.values[Anum_checkpoint_max_event_time - 1]);
+		checkpoint->final_before =
+			DatumGetInt64(row.values[Anum_checkpoint_final_before - 1]);
 		checkpoint->updated_at =
 			DatumGetTimestampTz(row.values[Anum_checkpoint_updated_at - 1]);
+		checkpoint->sampled_at =
+			DatumGetTimestampTz(row.values[Anum_checkpoint_sampled_at - 1]);
 		checkpoint->position =
 			read_position(row.values[Anum_checkpoint_pos_xmax - 1],
 						  row.values[Anum_checkpoint_pos_in_progress - 1]);
@@ -730,8 +749,12 @@ make_checkpoint_row(const TideCheckpoint *checkpoint, Row *row)
 			   TimestampTzGetDatum(checkpoint->watermark));
 	set_column(row, Anum_checkpoint_max_event_time,
 			   TimestampTzGetDatum(checkpoint->max_event_time));
+	set_column(row, Anum_checkpoint_final_before,
+			   Int64GetDatum(checkpoint->final_before));
 	set_column(row, Anum_checkpoint_updated_at,
 			   TimestampTzGetDatum(checkpoint->updated_at));
+	set_column(row, Anum_checkpoint_sampled_at,
+			   TimestampTzGetDatum(checkpoint->sampled_at));
 	set_column(row, Anum_checkpoint_pos_xmax,
 			   Int64GetDatum(checkpoint->position.xmax));
 	set_column(row, Anum_checkpoint_pos_in_progress,
@@ -772,7 +795,30 @@ tide_catalog_update_checkpoint(const TideCheckpoint *checkpoint)
 	put_row("checkpoint", checkpoint->view, checkpoint->source, &row);
 }
 
-/* Add the last batch of a checkpoint to the history. */
+/* Remove the batches of a view that were committed before a time. */
+static void
+delete_old_batches(Oid view, TimestampTz before)
+{
+	Relation	rel = open_table("batch", RowExclusiveLock);
+	List	   *indexes = RelationGetIndexList(rel);
+	Oid			index = indexes == NIL ? InvalidOid : linitial_oid(indexes);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_batch_view, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(view));
+	ScanKeyInit(&keys[1], Anum_batch_committed_at, BTLessStrategyNumber,
+				F_TIMESTAMPTZ_LT, TimestampTzGetDatum(before));
+	scan = systable_beginscan(rel, index, OidIsValid(index), NULL,
+							  lengthof(keys), keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		CatalogTupleDelete(rel, &tuple->t_self);
+	systable_endscan(scan);
+	table_close(rel, RowExclusiveLock);
+}
+
+/* Add the last batch of a checkpoint to the history, and let old ones go. */
 void
 tide_catalog_append_batch(const TideCheckpoint *checkpoint)
 {
@@ -787,7 +833,11 @@ tide_catalog_append_batch(const TideCheckpoint *checkpoint)
 			   TimestampTzGetDatum(checkpoint->watermark));
 	set_column(&row, Anum_batch_counters,
 			   make_int8_array(checkpoint->last.v, TIDE_NCOUNTERS));
+	set_column(&row, Anum_batch_totals,
+			   make_int8_array(checkpoint->totals.v, TIDE_NCOUNTERS));
 	insert_row("batch", &row);
+	delete_old_batches(checkpoint->view, checkpoint->updated_at -
+					   BATCH_HISTORY);
 }
 
 /* The leaves of a view that stand elsewhere than its checkpoint. */
@@ -1011,13 +1061,20 @@ primary_key_index(Relation rel)
 static HeapTuple
 fetch_row(Relation rel, Oid first, Oid second)
 {
+	return fetch_row_as_of(rel, first, second, NULL);
+}
+
+/* The same as a snapshot sees it; NULL: the catalog snapshot. */
+static HeapTuple
+fetch_row_as_of(Relation rel, Oid first, Oid second, Snapshot snapshot)
+{
 	ScanKeyData keys[2];
 	int			nkeys = make_keys(keys, first, second);
 	bool		index_ok = true;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	scan = systable_beginscan(rel, primary_key_index(rel), index_ok, NULL,
+	scan = systable_beginscan(rel, primary_key_index(rel), index_ok, snapshot,
 							  nkeys, keys);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))

@@ -117,7 +117,9 @@ typedef struct TideCheckpoint
 	int64		batch_id;
 	TimestampTz watermark;		/* DT_NOBEGIN: none yet */
 	TimestampTz max_event_time; /* DT_NOBEGIN: none yet */
+	int64		final_before;	/* windows that start earlier are final */
 	TimestampTz updated_at;
+	TimestampTz sampled_at;		/* of the last row in tidemark.batch */
 	TidePosition position;
 	bool		has_target;
 	TidePosition target;
@@ -185,6 +187,8 @@ extern void tide_catalog_delete_view(Oid view);
 extern void tide_catalog_lock_checkpoint(Oid view);
 extern bool tide_catalog_trylock_checkpoint(Oid view);
 extern TideCheckpoint *tide_catalog_read_checkpoint(Oid view, Oid source);
+extern TideCheckpoint *tide_catalog_read_checkpoint_as_of(Oid view, Oid source,
+														  Snapshot snapshot);
 extern void tide_catalog_insert_checkpoint(const TideCheckpoint *checkpoint);
 extern void tide_catalog_update_checkpoint(const TideCheckpoint *checkpoint);
 extern void tide_catalog_append_batch(const TideCheckpoint *checkpoint);

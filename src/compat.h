@@ -104,4 +104,120 @@
 	((att)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
 #endif
 
+/*
+ * 16 gave build_attrmap_by_name_if_req a third argument, 18 gave
+ * index_beginscan_bitmap an instrumentation argument and bitmaps a private
+ * iterator that fills the caller's struct.
+ */
+#if PG_VERSION_NUM < 160000
+#define TIDE_ATTRMAP_IF_REQ(in, out) build_attrmap_by_name_if_req((in), (out))
+#else
+#define TIDE_ATTRMAP_IF_REQ(in, out) \
+	build_attrmap_by_name_if_req((in), (out), false)
+#endif
+
+#if PG_VERSION_NUM < 180000
+#define TIDE_INDEX_BEGINSCAN_BITMAP(index, snapshot, nkeys) \
+	index_beginscan_bitmap((index), (snapshot), (nkeys))
+#define TideBitmapIterator TBMIterator
+#define TIDE_BITMAP_BEGIN(tbm) tbm_begin_iterate(tbm)
+#define TIDE_BITMAP_END(iterator) tbm_end_iterate(iterator)
+#define TIDE_BITMAP_NEXT(iterator, result) \
+	(((result) = tbm_iterate(iterator)) != NULL)
+#define TIDE_BITMAP_RESULT(name) TBMIterateResult *name
+#else
+#define TIDE_INDEX_BEGINSCAN_BITMAP(index, snapshot, nkeys) \
+	index_beginscan_bitmap((index), (snapshot), NULL, (nkeys))
+#define TideBitmapIterator TBMPrivateIterator
+#define TIDE_BITMAP_BEGIN(tbm) tbm_begin_private_iterate(tbm)
+#define TIDE_BITMAP_END(iterator) tbm_end_private_iterate(iterator)
+#define TIDE_BITMAP_NEXT(iterator, result) \
+	tbm_private_iterate((iterator), (result))
+#define TIDE_BITMAP_RESULT(name) \
+	TBMIterateResult name##_data; \
+	TBMIterateResult *name = &name##_data
+#endif
+
+/*
+ * Index maintenance: 16 knows updates that touch summarizing indexes only, 18
+ * has instrumentation in index scans.
+ */
+#if PG_VERSION_NUM < 160000
+#define TideUpdateIndexes bool
+#define TIDE_UPDATES_NO_INDEX(update) (!(update))
+#define TIDE_INSERT_INDEX_TUPLES(info, slot, estate, is_update, update) \
+	ExecInsertIndexTuples((info), (slot), (estate), (is_update), false, \
+						  NULL, NIL)
+#else
+#define TideUpdateIndexes TU_UpdateIndexes
+#define TIDE_UPDATES_NO_INDEX(update) ((update) == TU_None)
+#define TIDE_INSERT_INDEX_TUPLES(info, slot, estate, is_update, update) \
+	ExecInsertIndexTuples((info), (slot), (estate), (is_update), false, \
+						  NULL, NIL, (update) == TU_Summarizing)
+#endif
+
+#if PG_VERSION_NUM < 180000
+#define TIDE_INDEX_BEGINSCAN(rel, index, snapshot, nkeys) \
+	index_beginscan((rel), (index), (snapshot), (nkeys), 0)
+#else
+#define TIDE_INDEX_BEGINSCAN(rel, index, snapshot, nkeys) \
+	index_beginscan((rel), (index), (snapshot), NULL, (nkeys), 0)
+#endif
+
+/* 16 renamed relfilenodes to relfilenumbers, 18 took execute_once away */
+#if PG_VERSION_NUM < 160000
+#define TIDE_RELFILENUMBER(rel) ((rel)->rd_node.relNode)
+#else
+#define TIDE_RELFILENUMBER(rel) ((rel)->rd_locator.relNumber)
+#endif
+
+#if PG_VERSION_NUM < 180000
+#define TIDE_EXECUTOR_RUN(query_desc) \
+	ExecutorRun((query_desc), ForwardScanDirection, 0, true)
+#else
+#define TIDE_EXECUTOR_RUN(query_desc) \
+	ExecutorRun((query_desc), ForwardScanDirection, 0)
+#endif
+
+/* 16 keeps the permissions of range table entries in a list of their own */
+#if PG_VERSION_NUM < 160000
+#define TIDE_COPY_PERMINFOS(query, pstate) ((void) 0)
+#else
+#define TIDE_COPY_PERMINFOS(query, pstate) \
+	((query)->rteperminfos = (pstate)->p_rteperminfos)
+#endif
+
+#include "utils/datetime.h"
+
+#if PG_VERSION_NUM < 160000
+#include "parser/scansup.h"
+
+#define TZNAME_FIXED_OFFSET 0
+#define TZNAME_DYNTZ 1
+#define TZNAME_ZONE 2
+
+/*
+ * What a time zone name means: a fixed offset, an abbreviation whose offset
+ * changed over time, or a zone.  Ereports when it is none of these.
+ */
+static inline int
+DecodeTimezoneName(const char *tzname, int *offset, pg_tz **tz)
+{
+	char	   *lowzone = downcase_truncate_identifier(tzname, strlen(tzname),
+													   false);
+	int			type = DecodeTimezoneAbbrev(0, lowzone, offset, tz);
+
+	if (type == TZ || type == DTZ)
+		return TZNAME_FIXED_OFFSET;
+	if (type == DYNTZ)
+		return TZNAME_DYNTZ;
+	*tz = pg_tzset(tzname);
+	if (*tz == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("time zone \"%s\" not recognized", tzname)));
+	return TZNAME_ZONE;
+}
+#endif
+
 #endif							/* TIDE_COMPAT_H */

@@ -11,13 +11,20 @@
 #include "aggregate.h"
 #include "analyze.h"
 
-typedef struct TideGroup
+/* what makes two groups the same; the window's end follows from its start */
+typedef struct TideGroupKey
 {
 	int64		window_start;	/* on the window axis; 0 without a window */
-	int64		window_end;
 	int64		hash;			/* of the keys, as stored */
-	MinimalTuple keys;			/* columns of the keys; NULL without keys */
+	MinimalTuple tuple;			/* the keys; NULL without keys */
+} TideGroupKey;
+
+typedef struct TideGroup
+{
+	TideGroupKey key;
+	int64		window_end;
 	AggStatePerGroup states;
+	uint32		table_hash;
 	char		status;			/* for simplehash */
 } TideGroup;
 
@@ -31,6 +38,12 @@ extern Size tide_groups_memory(TideGroups *groups);
 /* all groups, sorted by (window_start, hash) */
 extern TideGroup **tide_groups_sorted(TideGroups *groups);
 extern TupleDesc tide_groups_key_desc(TideGroups *groups);
+
+/*
+ * An expression that compares the keys of two slots of the key desc as GROUP
+ * BY does: a virtual one (inner) with a minimal one (outer).
+ */
+extern ExprState *tide_groups_key_equality(TideGroups *groups);
 extern void tide_groups_reset(TideGroups *groups);
 extern void tide_groups_end(TideGroups *groups);
 

@@ -30,10 +30,18 @@ typedef struct TideScanRequest
 	Snapshot	snapshot;
 	TideJudge  *judge;
 	TideCounters *counters;		/* fates but USED are counted here */
+	double		estimate;		/* rows, for the planner */
 	int64		passed;			/* rows handed to the query */
+	struct TideScanState *state;	/* private: the node that reads */
 } TideScanRequest;
 
 extern void tide_scan_register(void);
+
+/*
+ * Rows of the stream travel through the query with a number from 0 in place of
+ * their ctid, by which the receiver tells which source rows came out.
+ */
+extern int64 tide_scan_ordinal(Datum tid);
 
 /* between set and clear, planning a query makes the stream scan of its stream */
 extern void tide_scan_set_request(TideScanRequest *request);
@@ -44,6 +52,9 @@ extern void tide_scan_drain(TideScanRequest *request);
 
 /* is there any row to read? */
 extern bool tide_scan_probe(TideScanRequest *request);
+
+/* blocks that the request would read */
+extern int64 tide_scan_count_blocks(TideScanRequest *request);
 
 /* the leaves of a source: itself, or its leaf partitions; locked AccessShare */
 extern List *tide_scan_source_leaves(Oid source);

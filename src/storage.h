@@ -39,5 +39,6 @@ extern void tide_storage_end(TideStorage *storage);
 extern bool tide_storage_has_windows(TideStorage *storage, int64 from,
 									 int64 to);
 extern void tide_storage_clear(Oid storage);
+extern void tide_storage_seed(TideQuery *query, Oid relid);
 
 #endif							/* TIDE_STORAGE_H */

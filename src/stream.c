@@ -79,11 +79,13 @@
 #include "utils/timestamp.h"
 
 #include "catalog.h"
+#include "definition.h"
 #include "compat.h"
 #include "security.h"
 #include "shmem.h"
 #include "stamp.h"
 #include "stream.h"
+#include "watermark.h"
 
 #define GUARD_TRIGGER "tidemark_guard_update"
 #define EVENT_TIME_COLUMN "event_time"
@@ -104,7 +106,6 @@ static char *why_no_stream(Relation rel, char **hint);
 static char *why_no_storage(Relation rel, char **hint);
 static void check_partitions(Relation rel);
 static void check_stamp_column(Relation rel);
-static int64 read_delay(const Interval *interval, const char *parameter);
 static void read_max_future(text *value, TideStream *stream);
 static char *read_timezone(text *value);
 static Query *analyze_event_time(Relation rel, const char *text);
@@ -167,7 +168,7 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	relid = PG_GETARG_OID(0);
 	event_time = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	stream->relation = relid;
-	stream->watermark_delay = read_delay(PG_GETARG_INTERVAL_P(2),
+	stream->watermark_delay = tide_watermark_read_delay(PG_GETARG_INTERVAL_P(2),
 										 "watermark_delay");
 	read_max_future(PG_GETARG_TEXT_PP(3), stream);
 	stream->timezone = read_timezone(PG_ARGISNULL(4) ? NULL :
@@ -260,7 +261,7 @@ tide_alter_stream(PG_FUNCTION_ARGS)
 				 errmsg("\"%s\" is not a stream", get_rel_name(relid))));
 
 	if (!PG_ARGISNULL(1))
-		stream->watermark_delay = read_delay(PG_GETARG_INTERVAL_P(1),
+		stream->watermark_delay = tide_watermark_read_delay(PG_GETARG_INTERVAL_P(1),
 											 "watermark_delay");
 	if (!PG_ARGISNULL(2))
 		read_max_future(PG_GETARG_TEXT_PP(2), stream);
@@ -535,36 +536,6 @@ check_stamp_column(Relation rel)
  * --------------------------------------------------------------------------
  */
 
-/* A span of time in microseconds; a day has 24 hours. */
-static int64
-read_delay(const Interval *interval, const char *parameter)
-{
-	int64		usec;
-
-	if (!TIDE_INTERVAL_IS_FINITE(interval))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be finite", parameter)));
-	if (interval->month != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not have months or years", parameter),
-				 errdetail("They are not of equal length."),
-				 errhint("Use days: a day counts as 24 hours.")));
-	if (pg_mul_s64_overflow(interval->day, USECS_PER_DAY, &usec) ||
-		pg_add_s64_overflow(usec, interval->time, &usec) ||
-		usec > PG_INT64_MAX / 2)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATETIME_FIELD_OVERFLOW),
-				 errmsg("%s is too long", parameter)));
-	if (usec < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not be negative", parameter)));
-
-	return usec;
-}
-
 /*
  * Set max_future of a stream from text, as there is no infinite interval
  * before PostgreSQL 17.
@@ -583,7 +554,7 @@ read_max_future(text *value, TideStream *stream)
 	interval = DirectFunctionCall3(interval_in, CStringGetDatum(string),
 								   ObjectIdGetDatum(InvalidOid),
 								   Int32GetDatum(-1));
-	stream->max_future = read_delay(DatumGetIntervalP(interval), "max_future");
+	stream->max_future = tide_watermark_read_delay(DatumGetIntervalP(interval), "max_future");
 }
 
 /* The name of a time zone that exists; NULL: the session's. */
@@ -819,35 +790,24 @@ why_no_event_time(Relation rel, Query *query)
 
 /*
  * Make the definition view from an analyzed query, owned by the extension's
- * owner.  The query's text is not parsed again: see the top of the file.
+ * owner.
  */
 static Oid
 create_definition(Oid relid, Query *query)
 {
-	TargetEntry *entry = linitial_node(TargetEntry, query->targetList);
-	CreateStmt *create = makeNode(CreateStmt);
 	char	   *name = psprintf("stream_" INT64_FORMAT,
 								tide_catalog_next_object_id());
-	bool		replace = false;
+	RangeVar   *rangevar =
+		makeRangeVar(get_namespace_name(tide_catalog_data_schema()), name, -1);
 	ObjectAddress view;
 	ObjectAddress table;
 	TideSecurity saved;
 
-	create->relation =
-		makeRangeVar(get_namespace_name(tide_catalog_data_schema()), name, -1);
-	create->tableElts =
-		list_make1(makeColumnDef(EVENT_TIME_COLUMN,
-								 exprType((Node *) entry->expr),
-								 exprTypmod((Node *) entry->expr),
-								 exprCollation((Node *) entry->expr)));
-	create->oncommit = ONCOMMIT_NOOP;
-
 	tide_security_enter_extension(&saved);
-	view = DefineRelation(create, RELKIND_VIEW, tide_catalog_owner(), NULL,
-						  NULL);
-	CommandCounterIncrement();
-	StoreViewQuery(view.objectId, query, replace);
-	CommandCounterIncrement();
+	ObjectAddressSet(view, RelationRelationId,
+					 tide_definition_create(rangevar, query,
+											tide_catalog_owner()));
+	tide_definition_store(view.objectId, query);
 	tide_security_leave(&saved);
 
 	ObjectAddressSet(table, RelationRelationId, relid);

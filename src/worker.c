@@ -44,6 +44,7 @@
 #include "catalog.h"
 #include "compat.h"
 #include "guc.h"
+#include "summarize.h"
 #include "worker.h"
 
 /* what is kept of an error's texts, in bytes */
@@ -350,7 +351,7 @@ run_maintenance(const TideTask *task, TideReport *report)
 	pgstat_report_appname(view_name);
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	tide_batch_maintain(task->view);
+	tide_summarize_run(task->view);
 	PopActiveSnapshot();
 	tide_worker_commit();
 	debug_query_string = NULL;

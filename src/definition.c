@@ -1,0 +1,73 @@
+/*
+ * definition.c
+ *		Queries kept as views.
+ *
+ * Definitions and event times are kept as ordinary views, so that PostgreSQL
+ * itself tracks what they depend on, follows renames, guards types, and dumps
+ * them as text.  A view is made from a query that is analyzed already, not
+ * from its text: the text would be parsed a second time, by another user with
+ * another search_path, and could come to mean something else.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "commands/tablecmds.h"
+#include "commands/view.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/lsyscache.h"
+
+#include "compat.h"
+#include "definition.h"
+
+/*
+ * Make a view with the columns of a query's target list; the current user
+ * needs CREATE on the schema.  It has no query yet, so that the query may
+ * refer to what is made after it.  Ends with CommandCounterIncrement.
+ */
+Oid
+tide_definition_create(RangeVar *name, Query *query, Oid owner)
+{
+	CreateStmt *create = makeNode(CreateStmt);
+	ObjectAddress view;
+	ListCell   *lc;
+
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Oid			type = exprType((Node *) entry->expr);
+		Oid			collation = exprCollation((Node *) entry->expr);
+
+		if (entry->resjunk)
+			continue;
+		if (type_is_collatable(type) && !OidIsValid(collation))
+			ereport(ERROR,
+					(errcode(ERRCODE_INDETERMINATE_COLLATION),
+					 errmsg("could not determine which collation to use for view column \"%s\"",
+							entry->resname),
+					 errhint("Use the COLLATE clause to set the collation explicitly.")));
+		create->tableElts =
+			lappend(create->tableElts,
+					makeColumnDef(entry->resname, type,
+								  exprTypmod((Node *) entry->expr),
+								  collation));
+	}
+	create->relation = name;
+	create->oncommit = ONCOMMIT_NOOP;
+	view = DefineRelation(create, RELKIND_VIEW, owner, NULL, NULL);
+	CommandCounterIncrement();
+
+	return view.objectId;
+}
+
+/* Give the view its query.  Ends with CommandCounterIncrement. */
+void
+tide_definition_store(Oid view, Query *query)
+{
+	bool		replace = false;
+
+	StoreViewQuery(view, query, replace);
+	CommandCounterIncrement();
+}

@@ -1,0 +1,14 @@
+/*
+ * view.h
+ *		Continuous views: making, dropping and steering them.
+ */
+#ifndef TIDE_VIEW_H
+#define TIDE_VIEW_H
+
+#include "catalog.h"
+
+extern TideView *tide_view_get(Oid viewid);
+extern TideView *tide_view_get_owned(Oid viewid);
+extern void tide_view_collect_orphans(void);
+
+#endif							/* TIDE_VIEW_H */
