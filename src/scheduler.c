@@ -33,6 +33,8 @@
  */
 #include "postgres.h"
 
+#include <limits.h>
+
 #include "access/xact.h"
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"

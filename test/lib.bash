@@ -158,7 +158,7 @@ lib_install()
 	fi
 	pgxsdir=$(dirname "$("$PG_CONFIG" --pgxs)")/../..
 	pgxsdir=$(cd "$pgxsdir" && pwd)
-	lib_make COPT="$copt" all >"$work/build.log" 2>&1 || {
+	lib_make -k COPT="$copt" all >"$work/build.log" 2>&1 || {
 		cat "$work/build.log"
 		return 1
 	}
