@@ -382,9 +382,9 @@ tide_shmem_wake(void)
 
 /*
  * Tell this database's scheduler that a transaction which stamped rows was
- * prepared.  A batch is run for it as for a commit: it finds the transaction
- * in progress, says so in its report, and the scheduler looks once a second
- * from then on.
+ * prepared.  A batch is run for it as for a commit: the transaction is found
+ * in progress, the report says so, and the scheduler looks once a second from
+ * then on.
  */
 void
 tide_shmem_note_prepared(void)

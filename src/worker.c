@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "commands/dbcommands.h"
 #include "libpq/pqsignal.h"
@@ -281,6 +282,24 @@ find_view(const TideTask *task)
 }
 
 /*
+ * Is there a transaction that has a transaction id and is newer than all that
+ * have ended?  It is not in a snapshot's list of those in progress, but beyond
+ * its xmax.  If it is prepared already, nobody will tell when it commits.
+ * Before the own transaction has an id.
+ *
+ * The next id is read first: one that is assigned in between is not prepared
+ * yet, and PREPARE tells (tide_shmem_note_prepared).
+ */
+static bool
+has_newest_writer(void)
+{
+	TransactionId next = ReadNextTransactionId();
+
+	Assert(!TransactionIdIsValid(GetTopTransactionIdIfAny()));
+	return TransactionIdPrecedes(GetTransactionSnapshot()->xmax, next);
+}
+
+/*
  * Run one batch of a view in a transaction of its own.
  */
 static void
@@ -289,6 +308,7 @@ run_batch(const TideTask *task, TideReport *report)
 	TideBatchReport batch;
 	instr_time	start;
 	instr_time	duration;
+	bool		has_writer;
 	bool		was_failing = false;
 
 	tide_worker_begin();
@@ -304,9 +324,10 @@ run_batch(const TideTask *task, TideReport *report)
 	pgstat_report_activity(STATE_RUNNING, activity);
 	pgstat_report_appname(view_name);
 
+	has_writer = has_newest_writer();
 	batch = tide_batch_run(task->view, false);
 
-	report->waits_for_writers = batch.waits_for_writers;
+	report->waits_for_writers = batch.waits_for_writers || has_writer;
 	report->is_busy = batch.result == TIDE_BATCH_BUSY;
 	report->is_gone = batch.result == TIDE_BATCH_GONE;
 	report->has_more = batch.result == TIDE_BATCH_PIECE;
