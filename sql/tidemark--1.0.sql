@@ -260,6 +260,7 @@ CREATE TABLE tidemark.continuous_view (
 	stream regclass NOT NULL,
 	trigger_usec int8 NOT NULL,		-- 0: commit, -1: manual, else the interval
 	watermark_delay int8,			-- microseconds; NULL: the stream's
+	start_at timestamptz,			-- windows that start earlier are left out
 	emit_final bool NOT NULL,
 	paused bool NOT NULL,
 	server_major int4 NOT NULL,		-- wrote the states
@@ -278,10 +279,12 @@ CREATE TABLE tidemark.checkpoint (
 	watermark timestamptz NOT NULL,
 	max_event_time timestamptz NOT NULL,	-- seen so far, pieces included
 	final_before timestamptz NOT NULL,	-- windows that start earlier are final
+	batch_clock timestamptz NOT NULL,	-- when the logical batch was begun
+	batch_max_event_time timestamptz NOT NULL,	-- seen by its pieces so far
 	updated_at timestamptz NOT NULL,
 	sampled_at timestamptz NOT NULL,	-- last row of the history
 	pos_xmax int8 NOT NULL,			-- position, in stamp space
-	has_target bool NOT NULL,		-- pieces are being read, up to the target
+	has_target bool NOT NULL,		-- a logical batch is read in pieces up to it
 	target_xmax int8 NOT NULL,
 	pos_in_progress int8[] NOT NULL,
 	target_in_progress int8[] NOT NULL,

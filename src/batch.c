@@ -13,14 +13,19 @@
  * after the snapshot and before the lock would make rows invisible that the
  * position counts as consumed.  Then the query, under S2.
  *
- * A history that is larger than tidemark.piece_blocks is read in pieces, a
- * transaction each, but is one logical batch: its target position is fixed
+ * What is larger than tidemark.piece_blocks is read in pieces, a transaction
+ * each, but is one logical batch: its target position and its clock are fixed
  * when the first piece starts, every piece judges with the watermark from
  * before it, and watermark, finality and notification come with the last one.
- * What the pieces rely on is that blocks stay where they are.  When a leaf was
- * rewritten between two pieces, the results so far are thrown away and the
- * history starts over; they are those of this logical batch only, because
- * pieces are made only by a view's first.
+ *
+ * - A backlog is divided by stamps: a piece goes up to a position between the
+ *	 view's and the target, so it is a batch like any other, whatever happens
+ *	 to the table meanwhile.
+ * - A history, whose rows have no stamps of their own, is divided by blocks,
+ *	 and relies on blocks staying where they are.  When a leaf was rewritten
+ *	 between two pieces, the results so far are thrown away and the history
+ *	 starts over; they are those of this logical batch only, because a view
+ *	 that stands at a position has no history.
  *
  * TRANSACTIONS: run in the caller's transaction, which must be READ COMMITTED:
  * with a transaction snapshot the checkpoint that is read under its lock could
@@ -96,6 +101,7 @@ typedef struct Batch
 	List	   *leaves;			/* OIDs, as they are now */
 	List	   *pieces;			/* of TidePiece *, when has_target */
 	bool		is_last;		/* finishes the logical batch */
+	bool		is_history;		/* pieces are blocks, not stamps */
 	TideQuery  *query;
 	TideJudge	judge;
 	TideCounters counters;
@@ -122,6 +128,7 @@ static List *whole_leaves(Batch *batch);
 static bool has_work(Batch *batch, Snapshot snapshot,
 					 const TidePosition *position);
 static void read_rows(Batch *batch);
+static void advance_position(Batch *batch);
 static void finish_logical_batch(Batch *batch);
 static void write_checkpoint(Batch *batch);
 static void flush_groups(Batch *batch);
@@ -179,6 +186,8 @@ tide_batch_run(Oid viewid, bool wait)
 
 			tide_security_enter(&saved, batch->owner, batch->view->settings);
 			read_rows(batch);
+			if (batch->is_last || !batch->is_history)
+				advance_position(batch);
 			if (batch->is_last)
 				finish_logical_batch(batch);
 			tide_security_leave(&saved);
@@ -259,7 +268,7 @@ tide_batch_backlog(const TideView *view)
 
 		blocks += piece->end_block - piece->next_block;
 	}
-	if (batch->checkpoint->has_target)
+	if (batch->pieces != NIL)
 		return blocks;
 
 	request.snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -506,8 +515,8 @@ describe_leaf(Oid relid)
 }
 
 /*
- * Start a logical batch up to the position: in pieces when this is the view's
- * first and the source is large.
+ * Start a logical batch up to the position, with the pieces of a history that
+ * is large.
  */
 static void
 start_logical_batch(Batch *batch, const TidePosition *position)
@@ -518,7 +527,9 @@ start_logical_batch(Batch *batch, const TidePosition *position)
 	ListCell   *lc;
 
 	memset(&checkpoint->last, 0, sizeof(checkpoint->last));
-	if (checkpoint->batch_id > 0)
+	checkpoint->batch_clock = GetCurrentTimestamp();
+	checkpoint->batch_max_event_time = DT_NOBEGIN;
+	if (!batch->is_history)
 		return;
 
 	foreach(lc, batch->leaves)
@@ -615,15 +626,42 @@ restart_history(Batch *batch)
 	checkpoint->has_target = false;
 	checkpoint->leaves = NIL;
 	checkpoint->max_event_time = DT_NOBEGIN;
+	checkpoint->batch_max_event_time = DT_NOBEGIN;
 	memset(&checkpoint->totals, 0, sizeof(checkpoint->totals));
 }
 
 /*
- * What to read of the pieces in this transaction, and the pieces as they are
+ * How far to read of a backlog in this transaction: all of it, unless that is
+ * too large; then up to a stamp, and the target is kept.
+ */
+static void
+next_stamps(Batch *batch)
+{
+	TideCheckpoint *checkpoint = batch->checkpoint;
+	TideScanRequest *request = &batch->request;
+	int64		blocks = tide_scan_count_blocks(request);
+	int64		cut;
+
+	if (blocks <= tide_piece_blocks)
+		return;
+	cut = tide_scan_find_cut(request, blocks,
+							 (double) tide_piece_blocks / blocks);
+
+	/* what the view has consumed it keeps */
+	cut = Max(cut, checkpoint->position.xmax);
+	if (cut >= request->to.xmax)
+		return;
+	checkpoint->has_target = true;
+	checkpoint->target = request->to;
+	request->to = tide_position_below(&checkpoint->target, cut);
+}
+
+/*
+ * What to read of the history in this transaction, and the pieces as they are
  * after it.
  */
 static List *
-next_pieces(Batch *batch)
+next_blocks(Batch *batch)
 {
 	int64		budget = tide_piece_blocks;
 	List	   *result = NIL;
@@ -836,22 +874,22 @@ take_snapshot(Batch *batch)
 	position = tide_position_capture(request->snapshot);
 	check_position(batch, &position);
 
-	if (checkpoint->has_target && !pieces_are_valid(batch))
+	batch->is_history = checkpoint->position.xmax == 0;
+	if (checkpoint->has_target && batch->is_history &&
+		!pieces_are_valid(batch))
 		restart_history(batch);
 	if (!checkpoint->has_target)
 		start_logical_batch(batch, &position);
-	if (checkpoint->has_target)
-	{
-		request->leaves = next_pieces(batch);
-		request->to = checkpoint->target;
-		batch->is_last = batch->pieces == NIL;
-	}
-	else
-	{
-		request->leaves = whole_leaves(batch);
-		request->to = position;
-		batch->is_last = true;
-	}
+
+	request->leaves = whole_leaves(batch);
+	request->to = checkpoint->has_target ? checkpoint->target : position;
+	if (!batch->is_history)
+		next_stamps(batch);
+	else if (checkpoint->has_target)
+		request->leaves = next_blocks(batch);
+	batch->is_last = !checkpoint->has_target ||
+		(batch->is_history ? batch->pieces == NIL :
+		 request->to.xmax == checkpoint->target.xmax);
 }
 
 /* Run the planned input query into the groups, and write them out. */
@@ -910,6 +948,7 @@ static void
 read_rows(Batch *batch)
 {
 	TideScanRequest *request = &batch->request;
+	TideCheckpoint *checkpoint = batch->checkpoint;
 	PlannedStmt *planned;
 	instr_time	start;
 
@@ -953,8 +992,10 @@ read_rows(Batch *batch)
 	batch->counters.v[TIDE_TIME_READ] = elapsed_usec(start) -
 		batch->counters.v[TIDE_TIME_MERGE];
 
-	if (batch->judge.max_event_time > batch->checkpoint->max_event_time)
-		batch->checkpoint->max_event_time = batch->judge.max_event_time;
+	checkpoint->max_event_time = Max(checkpoint->max_event_time,
+									 batch->judge.max_event_time);
+	checkpoint->batch_max_event_time = Max(checkpoint->batch_max_event_time,
+										   batch->judge.max_event_time);
 }
 
 /* --------------------------------------------------------------------------
@@ -1056,6 +1097,14 @@ write_leaves(Batch *batch)
 	batch->checkpoint->leaves = batch->leaves;
 }
 
+/* The view stands where the batch ended. */
+static void
+advance_position(Batch *batch)
+{
+	write_leaves(batch);
+	batch->checkpoint->position = batch->request.to;
+}
+
 /*
  * All rows of the logical batch are merged: advance the watermark, and say
  * which windows are final.
@@ -1066,13 +1115,11 @@ finish_logical_batch(Batch *batch)
 	TideCheckpoint *checkpoint = batch->checkpoint;
 	int64		old_watermark = checkpoint->watermark;
 
-	write_leaves(batch);
 	checkpoint->batch_id++;
-	checkpoint->position = batch->request.to;
 	checkpoint->has_target = false;
 
 	/* the pieces before this one may have seen a later event */
-	batch->judge.max_event_time = checkpoint->max_event_time;
+	batch->judge.max_event_time = checkpoint->batch_max_event_time;
 	checkpoint->watermark = tide_watermark_advance(&batch->judge);
 	if (close_windows(batch, checkpoint->watermark))
 	{

@@ -60,21 +60,22 @@
 #define Anum_stream_timezone				6
 #define Anum_stream_created_at				7
 
-#define Natts_view							12
+#define Natts_view							13
 #define Anum_view_view						1
 #define Anum_view_storage					2
 #define Anum_view_definition				3
 #define Anum_view_stream					4
 #define Anum_view_trigger_usec				5
 #define Anum_view_watermark_delay			6
-#define Anum_view_emit_final				7
-#define Anum_view_paused					8
-#define Anum_view_server_major				9
-#define Anum_view_created_at				10
-#define Anum_view_fingerprint				11
-#define Anum_view_settings					12
+#define Anum_view_start_at					7
+#define Anum_view_emit_final				8
+#define Anum_view_paused					9
+#define Anum_view_server_major				10
+#define Anum_view_created_at				11
+#define Anum_view_fingerprint				12
+#define Anum_view_settings					13
 
-#define Natts_checkpoint					17
+#define Natts_checkpoint					19
 #define Anum_checkpoint_view				1
 #define Anum_checkpoint_source				2
 #define Anum_checkpoint_fingerprint			3
@@ -82,16 +83,18 @@
 #define Anum_checkpoint_watermark			5
 #define Anum_checkpoint_max_event_time		6
 #define Anum_checkpoint_final_before		7
-#define Anum_checkpoint_updated_at			8
-#define Anum_checkpoint_sampled_at			9
-#define Anum_checkpoint_pos_xmax			10
-#define Anum_checkpoint_has_target			11
-#define Anum_checkpoint_target_xmax			12
-#define Anum_checkpoint_pos_in_progress		13
-#define Anum_checkpoint_target_in_progress	14
-#define Anum_checkpoint_leaves				15
-#define Anum_checkpoint_totals				16
-#define Anum_checkpoint_last				17
+#define Anum_checkpoint_batch_clock			8
+#define Anum_checkpoint_batch_max_event_time	9
+#define Anum_checkpoint_updated_at			10
+#define Anum_checkpoint_sampled_at			11
+#define Anum_checkpoint_pos_xmax			12
+#define Anum_checkpoint_has_target			13
+#define Anum_checkpoint_target_xmax			14
+#define Anum_checkpoint_pos_in_progress		15
+#define Anum_checkpoint_target_in_progress	16
+#define Anum_checkpoint_leaves				17
+#define Anum_checkpoint_totals				18
+#define Anum_checkpoint_last				19
 
 #define Natts_leaf							4
 #define Anum_leaf_view						1
@@ -130,7 +133,7 @@
 #define BATCH_HISTORY						USECS_PER_HOUR
 
 /* widest of our tables */
-#define MAX_ATTS							17
+#define MAX_ATTS							19
 
 /* a row that is being put together */
 typedef struct Row
@@ -517,6 +520,10 @@ read_view_tuple(Relation rel, HeapTuple tuple)
 	if (view->has_watermark_delay)
 		view->watermark_delay =
 			DatumGetInt64(row.values[Anum_view_watermark_delay - 1]);
+	view->has_start_at = !row.nulls[Anum_view_start_at - 1];
+	if (view->has_start_at)
+		view->start_at =
+			DatumGetTimestampTz(row.values[Anum_view_start_at - 1]);
 	view->emit_final = DatumGetBool(row.values[Anum_view_emit_final - 1]);
 	view->paused = DatumGetBool(row.values[Anum_view_paused - 1]);
 	view->server_major = DatumGetInt32(row.values[Anum_view_server_major - 1]);
@@ -587,6 +594,9 @@ make_view_row(const TideView *view, Row *row)
 	if (view->has_watermark_delay)
 		set_column(row, Anum_view_watermark_delay,
 				   Int64GetDatum(view->watermark_delay));
+	if (view->has_start_at)
+		set_column(row, Anum_view_start_at,
+				   TimestampTzGetDatum(view->start_at));
 	set_column(row, Anum_view_emit_final, BoolGetDatum(view->emit_final));
 	set_column(row, Anum_view_paused, BoolGetDatum(view->paused));
 	set_column(row, Anum_view_server_major, Int32GetDatum(view->server_major));
@@ -709,6 +719,10 @@ tide_catalog_read_checkpoint_as_of(Oid view, Oid source, Snapshot snapshot)
 			DatumGetTimestampTz(row.values[Anum_checkpoint_max_event_time - 1]);
 		checkpoint->final_before =
 			DatumGetInt64(row.values[Anum_checkpoint_final_before - 1]);
+		checkpoint->batch_clock =
+			DatumGetTimestampTz(row.values[Anum_checkpoint_batch_clock - 1]);
+		checkpoint->batch_max_event_time =
+			DatumGetInt64(row.values[Anum_checkpoint_batch_max_event_time - 1]);
 		checkpoint->updated_at =
 			DatumGetTimestampTz(row.values[Anum_checkpoint_updated_at - 1]);
 		checkpoint->sampled_at =
@@ -751,6 +765,10 @@ make_checkpoint_row(const TideCheckpoint *checkpoint, Row *row)
 			   TimestampTzGetDatum(checkpoint->max_event_time));
 	set_column(row, Anum_checkpoint_final_before,
 			   Int64GetDatum(checkpoint->final_before));
+	set_column(row, Anum_checkpoint_batch_clock,
+			   TimestampTzGetDatum(checkpoint->batch_clock));
+	set_column(row, Anum_checkpoint_batch_max_event_time,
+			   Int64GetDatum(checkpoint->batch_max_event_time));
 	set_column(row, Anum_checkpoint_updated_at,
 			   TimestampTzGetDatum(checkpoint->updated_at));
 	set_column(row, Anum_checkpoint_sampled_at,

@@ -44,6 +44,8 @@ typedef struct TideView
 	int64		trigger_usec;	/* TIDE_TRIGGER_*, or the interval */
 	bool		has_watermark_delay;
 	int64		watermark_delay;	/* microseconds */
+	bool		has_start_at;
+	TimestampTz start_at;		/* windows that start earlier are left out */
 	bool		emit_final;
 	bool		paused;
 	int32		server_major;
@@ -118,6 +120,8 @@ typedef struct TideCheckpoint
 	TimestampTz watermark;		/* DT_NOBEGIN: none yet */
 	TimestampTz max_event_time; /* DT_NOBEGIN: none yet */
 	int64		final_before;	/* windows that start earlier are final */
+	TimestampTz batch_clock;	/* when the logical batch was begun */
+	int64		batch_max_event_time;	/* of its pieces so far */
 	TimestampTz updated_at;
 	TimestampTz sampled_at;		/* of the last row in tidemark.batch */
 	TidePosition position;

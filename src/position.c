@@ -130,6 +130,23 @@ tide_position_covers(const TidePosition *position, const TidePosition *other)
 	return true;
 }
 
+/*
+ * The part of a position below a stamp, which is a position too: what it has
+ * consumed, the whole has.  In the current context.
+ */
+TidePosition
+tide_position_below(const TidePosition *position, int64 stamp)
+{
+	TidePosition below = tide_position_copy(position);
+
+	below.xmax = Min(below.xmax, stamp);
+	while (below.nin_progress > 0 &&
+		   below.in_progress[below.nin_progress - 1] >= below.xmax)
+		below.nin_progress--;
+
+	return below;
+}
+
 /* "xmax:in_progress,...", for messages and explain. */
 char *
 tide_position_out(const TidePosition *position)

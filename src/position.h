@@ -14,6 +14,8 @@ extern TidePosition tide_position_capture(Snapshot snapshot);
 extern TidePosition tide_position_copy(const TidePosition *position);
 extern bool tide_position_covers(const TidePosition *position,
 								 const TidePosition *other);
+extern TidePosition tide_position_below(const TidePosition *position,
+										int64 stamp);
 extern char *tide_position_out(const TidePosition *position);
 
 /*

@@ -61,6 +61,9 @@
 /* memory for a bitmap of pages before it turns to chunks of pages */
 #define BITMAP_BYTES (1024 * 1024L)
 
+/* blocks that are looked at to divide a backlog */
+#define CUT_SAMPLES 128
+
 /* blocks [start, end) */
 typedef struct BlockRange
 {
@@ -421,7 +424,8 @@ next_passed_row(TideScanState *state)
 									   counters);
 		if (verdict == TIDE_VERDICT_NULL_TIME)
 			counters->v[TIDE_ROWS_NULL_TIME]++;
-		else if (!ExecQual(node->ss.ps.qual, context))
+		else if (verdict == TIDE_VERDICT_BEFORE_START ||
+				 !ExecQual(node->ss.ps.qual, context))
 			counters->v[TIDE_ROWS_FILTERED]++;
 		else if (verdict == TIDE_VERDICT_LATE)
 			counters->v[TIDE_ROWS_LATE]++;
@@ -812,4 +816,96 @@ tide_scan_count_blocks(TideScanRequest *request)
 	pfree(state);
 
 	return blocks;
+}
+
+/* qsort comparator of stamps. */
+static int
+compare_stamps(const void *a, const void *b)
+{
+	int64		left = *(const int64 *) a;
+	int64		right = *(const int64 *) b;
+
+	return (left > right) - (left < right);
+}
+
+/*
+ * The stamp of the first row of the batch at or after a block of the leaf that
+ * is open, up to the end of the range; -1: there is none.
+ */
+static int64
+stamp_at(TideScanState *state, BlockNumber block, BlockNumber end)
+{
+	ItemPointerData first;
+	ItemPointerData last;
+	int64		stamp = -1;
+
+	ItemPointerSet(&first, block, FirstOffsetNumber);
+	ItemPointerSet(&last, end - 1, MaxOffsetNumber);
+	if (state->scan == NULL)
+		state->scan = table_beginscan_tidrange(state->rel,
+											   state->request->snapshot,
+											   &first, &last);
+	else
+		table_rescan_tidrange(state->scan, &first, &last);
+	while (stamp < 0 &&
+		   table_scan_getnextslot_tidrange(state->scan, ForwardScanDirection,
+										   state->leaf_slot))
+	{
+		bool		isnull;
+
+		if (row_belongs(state))
+			stamp = DatumGetInt64(slot_getattr(state->leaf_slot,
+											   state->stamp_attno, &isnull));
+	}
+
+	return stamp;
+}
+
+/*
+ * A stamp below which about a share of the request's rows lie, for a piece of
+ * it: always above the stamp of some row, and to.xmax when there is no use in
+ * dividing.  From a sample of the blocks; stamps follow physical order.
+ */
+int64
+tide_scan_find_cut(TideScanRequest *request, int64 blocks, double share)
+{
+	TideScanState *state = palloc0(sizeof(TideScanState));
+	int64	   *samples = palloc(sizeof(int64) * CUT_SAMPLES * 2);
+	BlockNumber step = Max(blocks / CUT_SAMPLES, 1);
+	int			nsamples = 0;
+	int			wanted;
+	int			i;
+
+	state->request = request;
+	while (open_next_leaf(state))
+	{
+		for (i = 0; i < state->nranges; i++)
+		{
+			BlockNumber block = state->ranges[i].start;
+
+			for (; block < state->ranges[i].end; block += step)
+			{
+				int64		stamp;
+
+				CHECK_FOR_INTERRUPTS();
+				if (nsamples >= CUT_SAMPLES * 2)
+					break;
+				stamp = stamp_at(state, block,
+								 Min(block + step, state->ranges[i].end));
+				if (stamp >= 0)
+					samples[nsamples++] = stamp;
+			}
+		}
+		close_leaf(state);
+	}
+	pfree(state);
+	if (nsamples == 0)
+		return request->to.xmax;
+
+	qsort(samples, nsamples, sizeof(int64), compare_stamps);
+	wanted = Min((int) (nsamples * share), nsamples - 1);
+	while (wanted < nsamples && samples[wanted] == samples[0])
+		wanted++;
+
+	return wanted < nsamples ? samples[wanted] : request->to.xmax;
 }

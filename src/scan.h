@@ -56,6 +56,10 @@ extern bool tide_scan_probe(TideScanRequest *request);
 /* blocks that the request would read */
 extern int64 tide_scan_count_blocks(TideScanRequest *request);
 
+/* a stamp that divides the request; blocks: how many it would read */
+extern int64 tide_scan_find_cut(TideScanRequest *request, int64 blocks,
+								double share);
+
 /* the leaves of a source: itself, or its leaf partitions; locked AccessShare */
 extern List *tide_scan_source_leaves(Oid source);
 

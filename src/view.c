@@ -53,6 +53,7 @@
 #include "catalog.h"
 #include "definition.h"
 #include "position.h"
+#include "scan.h"
 #include "security.h"
 #include "shmem.h"
 #include "storage.h"
@@ -79,7 +80,8 @@ static RangeVar *find_name(text *name, bool if_not_exists, Oid *existing);
 static Query *parse_query(const char *string);
 static void read_trigger(text *value, TideView *view);
 static void read_emit(text *value, TideView *view);
-static void read_start(text *value);
+static bool read_start(text *value, TideView *view);
+static void skip_history(TideCheckpoint *checkpoint);
 static void check_privileges(TideQuery *query);
 static Query *make_output_query(TideQuery *query, TideView *view);
 static void record_parts(TideView *view);
@@ -112,6 +114,7 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 	int64		number;
 	RangeVar   *name;
 	RangeVar   *definition_name;
+	bool		is_latest;
 	Query	   *definition;
 	TideQuery  *query;
 	TideSecurity saved;
@@ -133,7 +136,7 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 		view->watermark_delay =
 			tide_watermark_read_delay(PG_GETARG_INTERVAL_P(4),
 									  "watermark_delay");
-	read_start(PG_GETARG_TEXT_PP(5));
+	is_latest = read_start(PG_GETARG_TEXT_PP(5), view);
 
 	definition = parse_query(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	query = tide_analyze(definition);
@@ -181,8 +184,12 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 	checkpoint->watermark = DT_NOBEGIN;
 	checkpoint->max_event_time = DT_NOBEGIN;
 	checkpoint->final_before = DT_NOBEGIN;
+	checkpoint->batch_clock = DT_NOBEGIN;
+	checkpoint->batch_max_event_time = DT_NOBEGIN;
 	checkpoint->updated_at = view->created_at;
 	checkpoint->sampled_at = DT_NOBEGIN;
+	if (is_latest)
+		skip_history(checkpoint);
 	tide_catalog_insert_checkpoint(checkpoint);
 	tide_storage_seed(query, view->storage);
 	tide_shmem_wake_catalog_at_commit();
@@ -298,17 +305,47 @@ read_emit(text *value, TideView *view)
 				 errhint("Use 'update' or 'final'.")));
 }
 
-/* Read where a view starts: at the beginning of its stream. */
-static void
-read_start(text *value)
+/* Read where a view starts; true: it reads no history. */
+static bool
+read_start(text *value, TideView *view)
 {
 	char	   *string = text_to_cstring(value);
+	Datum		start;
 
-	if (pg_strcasecmp(string, "earliest") != 0)
+	if (pg_strcasecmp(string, "earliest") == 0)
+		return false;
+	view->has_start_at = true;
+	if (pg_strcasecmp(string, "latest") == 0)
+	{
+		view->start_at = GetCurrentTimestamp();
+		return true;
+	}
+
+	start = DirectFunctionCall3(timestamptz_in, CStringGetDatum(string),
+								ObjectIdGetDatum(InvalidOid),
+								Int32GetDatum(-1));
+	view->start_at = DatumGetTimestampTz(start);
+	if (TIMESTAMP_NOT_FINITE(view->start_at))
 		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("start \"%s\" is not supported", string),
-				 errhint("Use 'earliest'.")));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("start must be finite"),
+				 errhint("Use 'earliest', 'latest', or a timestamp.")));
+
+	return false;
+}
+
+/*
+ * Let a new view stand where its stream stands now.  What is in progress is
+ * read when it commits, and left out if it is from before the start.
+ */
+static void
+skip_history(TideCheckpoint *checkpoint)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	checkpoint->position = tide_position_capture(snapshot);
+	checkpoint->leaves = tide_scan_source_leaves(checkpoint->source);
+	UnregisterSnapshot(snapshot);
 }
 
 /*

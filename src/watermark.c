@@ -28,17 +28,17 @@
 #include "watermark.h"
 
 /*
- * The clock on the event axis.  For event times without zone it is the wall
- * clock of the stream's timezone.
+ * A time of the clock on the event axis.  For event times without zone it is
+ * the wall clock of the stream's timezone.
  */
 static int64
-read_clock(const TideStream *stream, bool event_time_is_local)
+to_event_axis(const TideStream *stream, bool event_time_is_local,
+			  TimestampTz time)
 {
-	TimestampTz now = GetCurrentTimestamp();
 	pg_tz	   *zone;
 
 	if (!event_time_is_local)
-		return now;
+		return time;
 
 	zone = pg_tzset(stream->timezone);
 	if (zone == NULL)
@@ -47,14 +47,33 @@ read_clock(const TideStream *stream, bool event_time_is_local)
 				 errmsg("time zone \"%s\" of stream %u is not known to this server",
 						stream->timezone, stream->relation),
 				 errhint("Set another one with tidemark.alter_stream.")));
-	return tide_window_local_time(zone, now);
+	return tide_window_local_time(zone, time);
+}
+
+/*
+ * The start of a view on the window axis: windows that start earlier are left
+ * out, so that no window is partial.
+ */
+static int64
+find_start(const TideWindow *window, const TideStream *stream,
+		   const TideView *view, bool event_time_is_local)
+{
+	if (!view->has_start_at)
+		return DT_NOBEGIN;
+	if (window->kind != TIDE_WINDOW_NONE &&
+		window->shift == TIDE_SHIFT_TO_LOCAL)
+		return tide_window_local_time(window->shift_zone, view->start_at);
+	if (window->kind != TIDE_WINDOW_NONE && window->shift == TIDE_SHIFT_TO_UTC)
+		return view->start_at;
+
+	return to_event_axis(stream, event_time_is_local, view->start_at);
 }
 
 /*
  * Fill *judge for one batch of the view over the stream.  window: the view's,
- * used by the judge until the batch ends.  Reads the clock, so call it when
- * the batch takes its snapshot.  max_event_time starts at DT_NOBEGIN: the
- * caller merges it with what earlier pieces of the logical batch saw.
+ * used by the judge until the batch ends.  The clock is that of the logical
+ * batch's beginning.  max_event_time starts at DT_NOBEGIN: the caller merges
+ * it with what earlier pieces of the logical batch saw.
  */
 void
 tide_watermark_begin(TideJudge *judge, TideWindow *window,
@@ -63,13 +82,15 @@ tide_watermark_begin(TideJudge *judge, TideWindow *window,
 					 bool event_time_is_local)
 {
 	judge->window = window;
-	judge->clock = read_clock(stream, event_time_is_local);
+	judge->clock = to_event_axis(stream, event_time_is_local,
+								 checkpoint->batch_clock);
 	judge->delay = view->has_watermark_delay ?
 		view->watermark_delay : stream->watermark_delay;
 	judge->has_max_future = stream->has_max_future;
 	judge->max_future = stream->max_future;
 	judge->watermark = checkpoint->watermark;
 	judge->late_before = tide_window_boundary(window, checkpoint->watermark);
+	judge->not_before = find_start(window, stream, view, event_time_is_local);
 	judge->max_event_time = DT_NOBEGIN;
 }
 
@@ -110,6 +131,10 @@ tide_watermark_judge(TideJudge *judge, bool isnull, int64 event_time,
 	if (is_future(judge, event_time))
 		counters->v[TIDE_ROWS_FUTURE]++;
 
+	if (judge->window->kind == TIDE_WINDOW_NONE)
+		start = event_time;
+	if (start < judge->not_before)
+		return TIDE_VERDICT_BEFORE_START;
 	return start < judge->late_before ?
 		TIDE_VERDICT_LATE : TIDE_VERDICT_ON_TIME;
 }

@@ -21,12 +21,14 @@ typedef struct TideJudge
 	int64		max_future;
 	int64		watermark;		/* W0 */
 	int64		late_before;	/* windows that start earlier are final at W0 */
+	int64		not_before;		/* windows that start earlier are left out */
 	int64		max_event_time; /* of all rows so far, not capped */
 } TideJudge;
 
 typedef enum TideVerdict
 {
 	TIDE_VERDICT_NULL_TIME,
+	TIDE_VERDICT_BEFORE_START,	/* of the view: filtered */
 	TIDE_VERDICT_LATE,
 	TIDE_VERDICT_ON_TIME
 } TideVerdict;
