@@ -250,7 +250,8 @@ CREATE TABLE tidemark.stream (
 	max_future int8,				-- microseconds; NULL: clock cap lifted
 	allow_update bool NOT NULL,
 	timezone text NOT NULL,			-- relates timestamp event times to the clock
-	created_at timestamptz NOT NULL
+	created_at timestamptz NOT NULL,
+	rows_restamped int8 NOT NULL	-- rows that came without a stamp
 );
 
 CREATE TABLE tidemark.continuous_view (
@@ -578,7 +579,7 @@ CREATE VIEW tidemark.streams AS
 		pg_catalog.pg_get_viewdef(s.definition) AS definition,
 		pg_catalog.make_interval(secs => s.watermark_delay / 1000000.0) AS watermark_delay,
 		pg_catalog.make_interval(secs => s.max_future / 1000000.0) AS max_future,
-		s.timezone, s.allow_update, s.created_at,
+		s.timezone, s.allow_update, s.created_at, s.rows_restamped,
 		(SELECT pg_catalog.count(*) FROM tidemark.continuous_view v
 		 WHERE v.stream OPERATOR(pg_catalog.=) s.relation) AS views
 	FROM tidemark.stream s
@@ -626,7 +627,6 @@ CREATE VIEW tidemark.progress AS
 		c.totals[9] AS rows_future,
 		c.totals[10] AS rows_late_partly,
 		c.totals[11] AS rows_null_id,
-		c.totals[12] AS rows_restamped,
 		c.totals[13] AS rows_lost,
 		c.totals[15] AS state_rows,
 		c.totals[19] AS batches,

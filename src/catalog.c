@@ -51,7 +51,7 @@
 #define SCHEMA_NAME "tidemark"
 #define DATA_SCHEMA_NAME "tidemark_data"
 
-#define Natts_stream						7
+#define Natts_stream						8
 #define Anum_stream_relation				1
 #define Anum_stream_definition				2
 #define Anum_stream_watermark_delay			3
@@ -59,6 +59,7 @@
 #define Anum_stream_allow_update			5
 #define Anum_stream_timezone				6
 #define Anum_stream_created_at				7
+#define Anum_stream_rows_restamped			8
 
 #define Natts_view							13
 #define Anum_view_view						1
@@ -421,6 +422,8 @@ tide_catalog_read_stream(Oid relation)
 			TextDatumGetCString(row.values[Anum_stream_timezone - 1]);
 		stream->created_at =
 			DatumGetTimestampTz(row.values[Anum_stream_created_at - 1]);
+		stream->rows_restamped =
+			DatumGetInt64(row.values[Anum_stream_rows_restamped - 1]);
 	}
 	table_close(rel, AccessShareLock);
 
@@ -469,6 +472,8 @@ make_stream_row(const TideStream *stream, Row *row)
 	set_text_column(row, Anum_stream_timezone, stream->timezone);
 	set_column(row, Anum_stream_created_at,
 			   TimestampTzGetDatum(stream->created_at));
+	set_column(row, Anum_stream_rows_restamped,
+			   Int64GetDatum(stream->rows_restamped));
 }
 
 /* Add a stream; a second one of the same table is a unique violation. */

@@ -29,6 +29,7 @@ typedef struct TideStream
 	bool		allow_update;
 	char	   *timezone;
 	TimestampTz created_at;
+	int64		rows_restamped;
 } TideStream;
 
 #define TIDE_TRIGGER_COMMIT INT64CONST(0)
@@ -86,7 +87,7 @@ typedef enum TideCounter
 	TIDE_ROWS_LATE_PARTLY,
 	TIDE_ROWS_NULL_ID,
 	/* others */
-	TIDE_ROWS_RESTAMPED,
+	TIDE_UNUSED,				/* its number is free */
 	TIDE_ROWS_LOST,
 	TIDE_GROUPS_UPDATED,		/* written to storage, new ones included */
 	TIDE_GROUPS_NEW,			/* of these; in totals: rows of state */

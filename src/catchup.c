@@ -30,6 +30,7 @@
 #include "batch.h"
 #include "catalog.h"
 #include "position.h"
+#include "restamp.h"
 #include "summarize.h"
 #include "view.h"
 #include "watermark.h"
@@ -85,7 +86,7 @@ start_next_transaction(void)
 
 /*
  * Run batches, a transaction each, until one that began after the call is
- * done.
+ * done.  First what makes them complete and quick.
  */
 static void
 run_batches(Oid viewid)
@@ -93,6 +94,10 @@ run_batches(Oid viewid)
 	bool		began_here = false;
 	TideBatchReport report;
 
+	start_next_transaction();
+	tide_summarize_run(viewid);
+	start_next_transaction();
+	(void) tide_restamp_run(viewid);
 	do
 	{
 		instr_time	start;
@@ -111,8 +116,6 @@ run_batches(Oid viewid)
 			tide_batch_committed(viewid, INSTR_TIME_GET_MICROSEC(end));
 	} while (report.result == TIDE_BATCH_PIECE ||
 			 (report.result == TIDE_BATCH_DONE && !began_here));
-
-	tide_summarize_run(viewid);
 }
 
 /* CALL tidemark.catch_up(view) */

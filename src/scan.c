@@ -455,8 +455,8 @@ row_belongs(TideScanState *state)
 
 	stamp = DatumGetInt64(slot_getattr(state->leaf_slot, state->stamp_attno,
 									   &isnull));
-	if (isnull)
-		return false;
+	if (isnull || state->request->unstamped)
+		return isnull && state->request->unstamped;
 
 	return tide_position_consumed(&state->request->to, stamp) &&
 		!tide_position_consumed(&state->leaf->from, stamp);
@@ -573,6 +573,23 @@ add_stamp_pages(Relation index, Snapshot snapshot, int64 low, int64 high,
 	index_endscan(scan);
 }
 
+/* Add the pages that may hold rows without a stamp to a bitmap. */
+static void
+add_unstamped_pages(Relation index, Snapshot snapshot, TIDBitmap *bitmap)
+{
+	AttrNumber	first_column = 1;
+	ScanKeyData key;
+	IndexScanDesc scan;
+
+	ScanKeyEntryInitialize(&key, SK_ISNULL | SK_SEARCHNULL, first_column,
+						   InvalidStrategy, InvalidOid, InvalidOid, InvalidOid,
+						   (Datum) 0);
+	scan = TIDE_INDEX_BEGINSCAN_BITMAP(index, snapshot, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	(void) index_getbitmap(scan, bitmap);
+	index_endscan(scan);
+}
+
 /*
  * Ask the index for the pages of the batch's rows: those of transactions that
  * began after `from`, and of those in progress there that `to` consumed.
@@ -588,6 +605,11 @@ collect_pages(TideScanState *state, Relation index, TIDBitmap *bitmap)
 	int			n = 0;
 	int			i;
 
+	if (state->request->unstamped)
+	{
+		add_unstamped_pages(index, snapshot, bitmap);
+		return;
+	}
 	if (from->xmax < to->xmax)
 		add_stamp_pages(index, snapshot, from->xmax, to->xmax - 1, bitmap);
 	for (i = 0; i < from->nin_progress; i++)
@@ -651,7 +673,7 @@ find_ranges(TideScanState *state)
 	state->next_range = 0;
 	if (leaf->end_block != InvalidBlockNumber)
 		nblocks = Min(nblocks, leaf->end_block);
-	else if (leaf->from.xmax > 0)
+	else if (leaf->from.xmax > 0 || state->request->unstamped)
 		index_oid = tide_stamp_index(state->rel);
 
 	if (OidIsValid(index_oid))
@@ -796,6 +818,33 @@ tide_scan_probe(TideScanRequest *request)
 	pfree(state);
 
 	return found;
+}
+
+/* See scan.h. */
+void
+tide_scan_visit_unstamped(List *leaves, Snapshot snapshot,
+						  TideUnstampedCallback callback, void *arg)
+{
+	TideScanState *state = palloc0(sizeof(TideScanState));
+	TideScanRequest request = {0};
+	TideCounters scratch = {{0}};
+	ListCell   *lc;
+
+	foreach(lc, leaves)
+	{
+		TideScanLeaf *leaf = palloc0(sizeof(TideScanLeaf));
+
+		leaf->relid = lfirst_oid(lc);
+		leaf->end_block = InvalidBlockNumber;
+		request.leaves = lappend(request.leaves, leaf);
+	}
+	request.snapshot = snapshot;
+	request.counters = &scratch;
+	request.unstamped = true;
+	state->request = &request;
+	while (next_leaf_row(state))
+		callback(state->rel, state->leaf_slot, arg);
+	pfree(state);
 }
 
 /* How many blocks the request would read.  Needs no plan. */

@@ -31,6 +31,7 @@ typedef struct TideScanRequest
 	TideJudge  *judge;
 	TideCounters *counters;		/* fates but USED are counted here */
 	double		estimate;		/* rows, for the planner */
+	bool		unstamped;		/* instead: rows without a stamp */
 	int64		passed;			/* rows handed to the query */
 	struct TideScanState *state;	/* private: the node that reads */
 } TideScanRequest;
@@ -52,6 +53,16 @@ extern void tide_scan_drain(TideScanRequest *request);
 
 /* is there any row to read? */
 extern bool tide_scan_probe(TideScanRequest *request);
+
+/*
+ * Call back for every row without a stamp that the snapshot sees, in the
+ * leaf's own slot.  Needs no plan.
+ */
+typedef void (*TideUnstampedCallback) (Relation leaf, TupleTableSlot *slot,
+									   void *arg);
+extern void tide_scan_visit_unstamped(List *leaves, Snapshot snapshot,
+									  TideUnstampedCallback callback,
+									  void *arg);
 
 /* blocks that the request would read */
 extern int64 tide_scan_count_blocks(TideScanRequest *request);

@@ -45,6 +45,8 @@
 #include "catalog.h"
 #include "compat.h"
 #include "guc.h"
+#include "restamp.h"
+#include "shmem.h"
 #include "summarize.h"
 #include "worker.h"
 
@@ -374,6 +376,11 @@ run_maintenance(const TideTask *task, TideReport *report)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tide_summarize_run(task->view);
 	PopActiveSnapshot();
+	tide_worker_commit();
+
+	tide_worker_begin();
+	if (tide_restamp_run(task->view) > 0)
+		tide_shmem_wake_catalog_at_commit();
 	tide_worker_commit();
 	debug_query_string = NULL;
 }
