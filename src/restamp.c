@@ -161,10 +161,10 @@ tide_restamp_run(Oid viewid)
 	PushActiveSnapshot(restamp.snapshot);
 	tide_scan_visit_unstamped(leaves, restamp.snapshot, stamp_row, &restamp);
 	end_leaf(&restamp);
-	PopActiveSnapshot();
-	UnregisterSnapshot(restamp.snapshot);
 	if (restamp.rows > 0)
 		count_rows(view->stream, restamp.rows);
+	PopActiveSnapshot();
+	UnregisterSnapshot(restamp.snapshot);
 
 	return restamp.rows;
 }
