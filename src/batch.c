@@ -1164,8 +1164,9 @@ write_checkpoint(Batch *batch)
 	add_counters(&checkpoint->totals, &batch->counters);
 	add_counters(&checkpoint->last, &batch->counters);
 	checkpoint->updated_at = GetCurrentTimestamp();
+	/* sampled_at is -infinity before the first: no difference can be taken */
 	if (batch->is_last &&
-		checkpoint->updated_at - checkpoint->sampled_at >= SAMPLE_INTERVAL)
+		checkpoint->sampled_at <= checkpoint->updated_at - SAMPLE_INTERVAL)
 	{
 		checkpoint->sampled_at = checkpoint->updated_at;
 		tide_catalog_append_batch(checkpoint);
