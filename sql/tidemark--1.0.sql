@@ -340,6 +340,23 @@ CREATE TABLE tidemark.failure (
 	context text
 ) WITH (fillfactor = 50);
 
+COMMENT ON SEQUENCE tidemark.object_id IS
+'numbers the definition views and storage tables';
+COMMENT ON TABLE tidemark.stream IS
+'event tables that are streams; see the view streams';
+COMMENT ON TABLE tidemark.continuous_view IS
+'continuous views and their settings; see the view continuous_views';
+COMMENT ON TABLE tidemark.checkpoint IS
+'position, watermark and counters of each continuous view; see the view progress';
+COMMENT ON TABLE tidemark.leaf IS
+'leaves of streams that stand elsewhere than their view''s checkpoint';
+COMMENT ON TABLE tidemark.piece IS
+'what is left to read of backlogs that are too large for one transaction';
+COMMENT ON TABLE tidemark.batch IS
+'recent batches, sampled; see the view batches';
+COMMENT ON TABLE tidemark.failure IS
+'failures that continuous views are in; see the view failures';
+
 SELECT pg_catalog.pg_extension_config_dump('tidemark.object_id', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.stream', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.continuous_view', '');
