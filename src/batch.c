@@ -729,7 +729,7 @@ analyze_view(Batch *batch)
 						get_rel_name(view->view)),
 				 errdetail("A type, function or stream it uses was changed."),
 				 errhint("Undo the change, or drop the view and create it again.")));
-	if (view->server_major != PG_VERSION_NUM / 10000)
+	if (view->server_major != TIDE_SERVER_MAJOR)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("states of continuous view \"%s\" were written by PostgreSQL %d",

@@ -12,6 +12,8 @@
 #error "tidemark needs PostgreSQL 15 or later"
 #endif
 
+#define TIDE_SERVER_MAJOR (PG_VERSION_NUM / 10000)
+
 #if PG_VERSION_NUM < 160000
 #include "utils/acl.h"
 

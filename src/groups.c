@@ -198,10 +198,11 @@ hash_probe(TideGroups *groups)
 	for (i = 0; i < groups->nkeys; i++)
 	{
 		KeyHash    *key = &groups->hashes[i];
-		uint64		key_hash = 0;
+		uint64		key_hash;
 
+		/* NULLs and what cannot be hashed count as 0 */
 		if (slot->tts_isnull[i] || !key->is_hashable)
-			 /* 0 */ ;
+			key_hash = 0;
 		else if (key->is_extended)
 			key_hash = DatumGetUInt64(FunctionCall2Coll(&key->function,
 														key->collation,

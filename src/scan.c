@@ -793,8 +793,9 @@ tide_scan_drain(TideScanRequest *request)
 		table_close(source, NoLock);
 	}
 
+	/* whatever passes: nothing will come out of it */
 	while (next_passed_row(state) != NULL)
-		 /* passed, and nothing will come out of it */ ;
+		CHECK_FOR_INTERRUPTS();
 
 	if (!has_node)
 	{

@@ -79,8 +79,8 @@
 #include "utils/timestamp.h"
 
 #include "catalog.h"
-#include "definition.h"
 #include "compat.h"
+#include "definition.h"
 #include "security.h"
 #include "shmem.h"
 #include "stamp.h"

@@ -155,7 +155,7 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 	/* the parts: definition, storage, then the view that depends on them */
 	number = tide_catalog_next_object_id();
 	view->stream = query->stream;
-	view->server_major = PG_VERSION_NUM / 10000;
+	view->server_major = TIDE_SERVER_MAJOR;
 	view->created_at = GetCurrentTransactionStartTimestamp();
 	view->fingerprint = query->fingerprint;
 	view->settings = tide_security_capture_settings();
@@ -245,21 +245,22 @@ parse_query(const char *string)
 {
 	List	   *statements = raw_parser(string, RAW_PARSE_DEFAULT);
 	RawStmt    *statement;
+	bool		is_into;
 
 	if (list_length(statements) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("query of a continuous view must be one statement"),
-				 errdetail("It has %d statements.", list_length(statements))));
+				 errdetail("It has %d statements.", list_length(statements)),
+				 errhint("Create a continuous view for each of them.")));
 	statement = linitial_node(RawStmt, statements);
-	if (!IsA(statement->stmt, SelectStmt))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("query of a continuous view must be a SELECT")));
-	if (castNode(SelectStmt, statement->stmt)->intoClause != NULL)
+	is_into = IsA(statement->stmt, SelectStmt) &&
+		castNode(SelectStmt, statement->stmt)->intoClause != NULL;
+	if (is_into)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("SELECT INTO is not supported in a continuous view"),
+				 errdetail("A continuous view keeps the rows itself."),
 				 errhint("Leave INTO out: the result is the view.")));
 
 	return parse_analyze_fixedparams(statement, string, NULL, 0, NULL);
