@@ -22,10 +22,11 @@
  *	 view's and the target, so it is a batch like any other, whatever happens
  *	 to the table meanwhile.
  * - A history, whose rows have no stamps of their own, is divided by blocks,
- *	 and relies on blocks staying where they are.  When a leaf was rewritten
+ *	 and relies on rows staying where they are.  When a leaf was rewritten
  *	 between two pieces, the results so far are thrown away and the history
  *	 starts over; they are those of this logical batch only, because a view
- *	 that stands at a position has no history.
+ *	 that stands at a position has no history.  A stream that allows updates
+ *	 is read in one.
  *
  * TRANSACTIONS: run in the caller's transaction, which must be READ COMMITTED:
  * with a transaction snapshot the checkpoint that is read under its lock could
@@ -516,7 +517,8 @@ describe_leaf(Oid relid)
 
 /*
  * Start a logical batch up to the position, with the pieces of a history that
- * is large.
+ * is large, unless updates may move rows from blocks that are not read yet to
+ * blocks that are, or the other way round.
  */
 static void
 start_logical_batch(Batch *batch, const TidePosition *position)
@@ -529,7 +531,7 @@ start_logical_batch(Batch *batch, const TidePosition *position)
 	memset(&checkpoint->last, 0, sizeof(checkpoint->last));
 	checkpoint->batch_clock = GetCurrentTimestamp();
 	checkpoint->batch_max_event_time = DT_NOBEGIN;
-	if (!batch->is_history)
+	if (!batch->is_history || batch->stream->allow_update)
 		return;
 
 	foreach(lc, batch->leaves)
@@ -574,13 +576,15 @@ leaf_has_rows(Batch *batch, Oid relid)
 /*
  * Are the pieces still pieces of what is there?  Adjusts those whose leaf was
  * not begun, or was emptied; false: a leaf was rewritten or taken away after
- * a part of it was read.
+ * a part of it was read, or rows may have been moved by updates.
  */
 static bool
 pieces_are_valid(Batch *batch)
 {
 	ListCell   *lc;
 
+	if (batch->stream->allow_update)
+		return false;
 	foreach(lc, batch->pieces)
 	{
 		TidePiece  *piece = lfirst(lc);
@@ -591,6 +595,10 @@ pieces_are_valid(Batch *batch)
 			if (piece->next_block > 0 &&
 				SearchSysCacheExists1(RELOID, ObjectIdGetDatum(piece->leaf)))
 				return false;
+			/* begun, it is gone for good; else it is new if it comes back */
+			if (piece->next_block == 0)
+				batch->checkpoint->leaves =
+					list_delete_oid(batch->checkpoint->leaves, piece->leaf);
 			tide_catalog_delete_piece(batch->view->view, piece->leaf);
 			batch->pieces = foreach_delete_current(batch->pieces, lc);
 			continue;
@@ -616,7 +624,7 @@ restart_history(Batch *batch)
 	ereport(LOG,
 			(errmsg("continuous view \"%s\" starts over with the history of its stream",
 					get_rel_name(batch->view->view)),
-			 errdetail("A table of the stream was rewritten or detached meanwhile.")));
+			 errdetail("A table of the stream was rewritten, detached or made updatable meanwhile.")));
 	tide_storage_clear(batch->view->storage);
 	PushActiveSnapshot(GetLatestSnapshot());
 	tide_storage_seed(batch->query, batch->view->storage);
@@ -1066,25 +1074,30 @@ close_windows(Batch *batch, int64 watermark)
 }
 
 /*
- * The view is about to move on.  Leaves that vanished keep the position it had
- * for when they come back; those that are there move with the view.
+ * The view is about to move on.  Leaves that vanished keep the position that
+ * they were read to, for when they come back; those that are there move with
+ * the view.  But those that came after the first piece of a history were not
+ * read at all: they stand nowhere, and the next batch reads them.
  */
 static void
 write_leaves(Batch *batch)
 {
+	TideCheckpoint *checkpoint = batch->checkpoint;
+	bool		has_pieces = batch->is_history && checkpoint->has_target;
 	Oid			view = batch->view->view;
 	ListCell   *lc;
 
-	foreach(lc, batch->checkpoint->leaves)
+	foreach(lc, checkpoint->leaves)
 	{
 		TideLeaf	leaf;
 
 		if (list_member_oid(batch->leaves, lfirst_oid(lc)))
 			continue;
 		leaf.leaf = lfirst_oid(lc);
-		leaf.position = batch->checkpoint->position;
+		leaf.position = has_pieces ? checkpoint->target : checkpoint->position;
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(leaf.leaf)))
 			tide_catalog_put_leaf(view, &leaf);
+		checkpoint->leaves = foreach_delete_current(checkpoint->leaves, lc);
 	}
 	foreach(lc, tide_catalog_read_leaves(view))
 	{
@@ -1094,7 +1107,8 @@ write_leaves(Batch *batch)
 			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(leaf->leaf)))
 			tide_catalog_delete_leaf(view, leaf->leaf);
 	}
-	batch->checkpoint->leaves = batch->leaves;
+	if (!has_pieces)
+		checkpoint->leaves = batch->leaves;
 }
 
 /* The view stands where the batch ended. */
