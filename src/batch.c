@@ -122,6 +122,10 @@ typedef struct Batch
 static Oid	last_committed_view = InvalidOid;
 static int64 last_commit_usec = 0;
 
+/* is a batch running in this process? */
+static bool is_running = false;
+
+static TideBatchReport run_batch(Oid viewid, bool wait);
 static void check_position(Batch *batch, const TidePosition *position);
 static bool lock_source(Batch *batch, bool wait, bool *is_gone);
 static bool lock_all(Batch *batch, Oid viewid, bool wait, bool *is_gone);
@@ -152,9 +156,38 @@ check_transaction(void)
 				 errhint("Use isolation level READ COMMITTED.")));
 }
 
-/* Run one batch; see batch.h. */
+/*
+ * Run one batch; see batch.h.  A function of the user that a batch calls cannot
+ * run another: the checkpoint lock does not stand between the two.
+ */
 TideBatchReport
 tide_batch_run(Oid viewid, bool wait)
+{
+	TideBatchReport report;
+
+	if (is_running)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot run a batch inside of a batch"),
+				 errhint("Do not call tidemark.catch_up in a function that a continuous view uses.")));
+
+	is_running = true;
+	PG_TRY();
+	{
+		report = run_batch(viewid, wait);
+	}
+	PG_FINALLY();
+	{
+		is_running = false;
+	}
+	PG_END_TRY();
+
+	return report;
+}
+
+/* The batch of tide_batch_run. */
+static TideBatchReport
+run_batch(Oid viewid, bool wait)
 {
 	TideBatchReport report = {TIDE_BATCH_GONE, false, false};
 	MemoryContext old_context = CurrentMemoryContext;
