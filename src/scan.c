@@ -42,6 +42,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -60,6 +61,9 @@
 
 /* memory for a bitmap of pages before it turns to chunks of pages */
 #define BITMAP_BYTES (1024 * 1024L)
+
+/* in the entry of the stream in an input query */
+#define INPUT_MARK "tidemark stream"
 
 /* blocks that are looked at to divide a backlog */
 #define CUT_SAMPLES 128
@@ -142,14 +146,33 @@ tide_scan_register(void)
 }
 
 /*
- * Let plans read the stream by this request until it is cleared.  An error in
- * between is followed by tide_scan_clear_request in the caller's PG_FINALLY.
+ * Let plans of the request's input query read the stream by this request until
+ * it is cleared.  An error in between is followed by tide_scan_clear_request
+ * in the caller's PG_FINALLY.
+ *
+ * Other queries of the stream are planned meanwhile, as those of functions of
+ * the user, and inlined ones become part of ours: they must see an ordinary
+ * table.  So the entry itself is marked, in the name of a CTE, which means
+ * nothing for a relation and goes along when the planner copies the entry.
  */
 void
 tide_scan_set_request(TideScanRequest *request)
 {
+	TideQuery  *query = request->query;
+	RangeTblEntry *rte = rt_fetch(query->stream_rti, query->input->rtable);
+
 	Assert(active_request == NULL);
+	rte->ctename = pstrdup(INPUT_MARK);
 	active_request = request;
+}
+
+/* Is this entry the stream of a batch's input query? */
+static bool
+is_input_stream(RangeTblEntry *rte)
+{
+	return active_request != NULL && rte->rtekind == RTE_RELATION &&
+		rte->relid == active_request->query->stream &&
+		rte->ctename != NULL && strcmp(rte->ctename, INPUT_MARK) == 0;
 }
 
 /* Plans are ordinary ones again. */
@@ -215,8 +238,7 @@ set_stream_path(PlannerInfo *root, RelOptInfo *rel, Index rti,
 	if (previous_pathlist_hook)
 		previous_pathlist_hook(root, rel, rti, rte);
 
-	if (active_request == NULL || rte->rtekind != RTE_RELATION ||
-		rte->relid != active_request->query->stream)
+	if (!is_input_stream(rte))
 		return;
 
 	/* a partitioned table was made dummy, as we read it with inh = false */

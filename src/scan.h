@@ -44,7 +44,10 @@ extern void tide_scan_register(void);
  */
 extern int64 tide_scan_ordinal(Datum tid);
 
-/* between set and clear, planning a query makes the stream scan of its stream */
+/*
+ * between set and clear, planning the input query of the request makes the
+ * stream scan of its stream
+ */
 extern void tide_scan_set_request(TideScanRequest *request);
 extern void tide_scan_clear_request(void);
 
