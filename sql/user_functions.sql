@@ -63,4 +63,34 @@ CALL tidemark.catch_up('other');
 SELECT * FROM recursive;
 SELECT * FROM other;
 
+-- rows are given a stamp with the rights of the table's owner, as the
+-- expressions of its indexes are his
+CREATE ROLE regress_indexer;
+CREATE TABLE seen (role name, is_superuser bool);
+GRANT USAGE, CREATE ON SCHEMA user_functions TO regress_indexer;
+GRANT INSERT ON seen TO regress_indexer;
+SET ROLE regress_indexer;
+CREATE TABLE event (id int, at timestamptz NOT NULL);
+SELECT tidemark.create_stream('event', event_time => 'at');
+SELECT tidemark.create_continuous_view('events', 'SELECT count(*) AS n FROM event',
+	trigger => 'manual');
+CREATE FUNCTION look(int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO user_functions.seen
+		SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user;
+	RETURN $1;
+END $$;
+CREATE FUNCTION indexed(int) RETURNS int LANGUAGE plpgsql IMMUTABLE
+	AS 'BEGIN RETURN user_functions.look($1); END';
+CREATE INDEX ON event (indexed(id));
+COPY event (id, at, _txid) FROM stdin;
+1	2024-05-01	\N
+\.
+RESET ROLE;
+TRUNCATE seen;
+CALL tidemark.catch_up('events');
+SELECT * FROM events;
+SELECT DISTINCT * FROM seen;
+
 DROP SCHEMA user_functions CASCADE;
+DROP ROLE regress_indexer;

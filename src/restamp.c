@@ -12,6 +12,9 @@
  * The update goes through the table AM: it is not the user's, so no trigger of
  * his fires, and the guard against updates does not either.
  *
+ * SECURITY: expressions and conditions of indexes are the table owner's code,
+ * so a leaf is written to as its owner, whoever runs this.
+ *
  * LOCKING: RowExclusive on the leaves, if to be had at once.
  * TRANSACTIONS: the caller's, which must be none of a batch: its own rows are
  * not read by it.
@@ -33,6 +36,7 @@
 #include "catalog.h"
 #include "restamp.h"
 #include "scan.h"
+#include "security.h"
 #include "stamp.h"
 
 /* what is stamped, and by what */
@@ -47,6 +51,7 @@ typedef struct Restamp
 	EState	   *estate;
 	ResultRelInfo *result_info;
 	TupleTableSlot *new_slot;
+	TideSecurity saved;
 } Restamp;
 
 /* Leave the leaf at hand. */
@@ -58,6 +63,7 @@ end_leaf(Restamp *restamp)
 	ExecCloseIndices(restamp->result_info);
 	ExecDropSingleTupleTableSlot(restamp->new_slot);
 	FreeExecutorState(restamp->estate);
+	tide_security_leave(&restamp->saved);
 	restamp->leaf = InvalidOid;
 }
 
@@ -72,6 +78,7 @@ begin_leaf(Restamp *restamp, Relation leaf)
 		restamp->stamp = tide_stamp_base() +
 			(int64) U64FromFullTransactionId(GetTopFullTransactionId());
 	restamp->leaf = RelationGetRelid(leaf);
+	tide_security_enter(&restamp->saved, leaf->rd_rel->relowner, NIL);
 	restamp->stamp_attno = tide_stamp_attno(leaf);
 	restamp->estate = CreateExecutorState();
 	restamp->result_info = makeNode(ResultRelInfo);
