@@ -131,11 +131,15 @@ foreach my $kind ('batch worker', 'scheduler', 'launcher')
 		WHERE kind = '$kind'", "$kind is back");
 }
 
+# A batch that is never done: it waits for a lock that this session keeps
+my $blocker = $node->background_psql('postgres');
+$blocker->query_safe('SELECT pg_advisory_lock(7)');
+
 # pg_cancel_backend cancels the batch, not the worker
 $node->safe_psql('postgres', q{
 CREATE FUNCTION slow(v int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
-	IF v = -1 THEN PERFORM pg_sleep(600); END IF;
+	IF v = -1 THEN PERFORM pg_advisory_xact_lock(7); END IF;
 	RETURN v;
 END $$;
 SELECT tidemark.create_continuous_view('slow_view', $$
@@ -196,6 +200,8 @@ wait_for("SELECT NOT EXISTS (SELECT FROM tidemark.workers
 	WHERE kind = 'batch worker' AND state <> 'idle')", 'nobody is at it');
 unlike(slurp_file($node->logfile, $offset), qr/slow_view" failed/,
 	'the end of a dropped view is no failure');
+
+$blocker->quit;
 
 # Stop and start
 $node->stop('fast');

@@ -32,7 +32,7 @@ CREATE EXTENSION IF NOT EXISTS tidemark;
 CREATE TABLE event (v int, at timestamptz NOT NULL);
 CREATE FUNCTION slow(v int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
-	IF v = -1 THEN PERFORM pg_sleep(600); END IF;
+	IF v = -1 THEN PERFORM count(*) FROM pg_catalog.pg_parameter_acl; END IF;
 	RETURN v;
 END $$;
 SELECT tidemark.create_stream('event', event_time => 'at');
@@ -51,13 +51,20 @@ sub count_processes
 		WHERE backend_type LIKE 'tidemark %' AND datname = '$database'";
 }
 
+# Keep a batch busy by a lock on a shared catalog, which works from another
+# database; lasts as long as the session that is returned
 sub make_busy
 {
 	my ($database) = @_;
+	my $blocker = $node->background_psql('postgres');
+	$blocker->query_safe('BEGIN');
+	$blocker->query_safe(
+		'LOCK TABLE pg_catalog.pg_parameter_acl IN ACCESS EXCLUSIVE MODE');
 	$node->safe_psql($database, "INSERT INTO event VALUES (-1, now())");
 	wait_for("SELECT count(*) = 1 FROM tidemark.workers
 		WHERE view = 'total'::regclass AND state = 'running'",
 		"$database: busy", $database);
+	return $blocker;
 }
 
 # DROP DATABASE, first idle, then busy
@@ -68,19 +75,21 @@ pass('drop an idle database');
 
 $node->safe_psql('postgres', 'CREATE DATABASE regression_drop');
 make_view('regression_drop');
-make_busy('regression_drop');
+my $blocker = make_busy('regression_drop');
 $node->safe_psql('postgres', 'DROP DATABASE regression_drop');
 pass('drop a busy database at first try');
+$blocker->quit;
 
 # by its owner, with force: our processes belong to a superuser
 $node->safe_psql('postgres', 'CREATE ROLE regress_owner LOGIN CREATEDB');
 $node->safe_psql('postgres',
 	'CREATE DATABASE regression_drop OWNER regress_owner');
 make_view('regression_drop');
-make_busy('regression_drop');
+$blocker = make_busy('regression_drop');
 $node->safe_psql('postgres', 'DROP DATABASE regression_drop WITH (FORCE)',
 	extra_params => [ '-U', 'regress_owner' ]);
 pass('an owner who is no superuser drops a busy database with force');
+$blocker->quit;
 
 # who must not drop it does not disturb it
 $node->safe_psql('postgres', 'CREATE ROLE regress_other LOGIN');
@@ -157,7 +166,7 @@ unlike(slurp_file($node->logfile, $offset), qr/(ERROR|FATAL|scheduler)/,
 # the same with a worker in the middle of a batch
 $node->safe_psql('postgres', 'DROP TABLE event; DROP FUNCTION slow');
 make_view('postgres');
-make_busy('postgres');
+$blocker = make_busy('postgres');
 my $busy = $node->safe_psql('postgres', "SELECT pid FROM tidemark.workers
 	WHERE state = 'running' AND view IS NOT NULL");
 $session = $node->background_psql('postgres');
@@ -172,6 +181,8 @@ $node->safe_psql('postgres', "SELECT pg_cancel_backend($busy)");
 $session->quit;
 wait_for(count_processes('postgres') =~ s/count\(\*\)/count(*) = 0/r,
 	'all leave after DROP EXTENSION in a batch');
+
+$blocker->quit;
 
 # without preloading there are no processes, and CREATE EXTENSION works
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
