@@ -146,5 +146,77 @@ SET min_parallel_table_scan_size = 0;
 INSERT INTO window_event SELECT t, t FROM generate_series(timestamp '2026-01-01', '2026-01-02', '17 seconds') t;
 SELECT window_start, count(*) FROM window_event, tidemark.tumble(at, '6 hours') GROUP BY 1 ORDER BY 1;
 
+--
+-- What can be the window of a continuous view, and what cannot
+--
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+SET client_min_messages = warning;
+SELECT tidemark.create_stream('window_event', 'at');
+CREATE FUNCTION try_window(expr text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	message text;
+	detail text;
+	hint text;
+	is_call bool := expr LIKE 'tidemark.tumble(%';
+BEGIN
+	PERFORM tidemark.create_continuous_view('window_try',
+		format('SELECT %s, count(*) FROM window_event%s GROUP BY 1',
+			CASE WHEN is_call THEN 'window_start' ELSE expr END,
+			CASE WHEN is_call THEN ', ' || expr ELSE '' END),
+		trigger => 'manual');
+	SELECT line INTO message FROM tidemark.explain('window_try') line
+	WHERE line ~* '^window';
+	DROP VIEW window_try;
+	RETURN message;
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT,
+		detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(E'\n  ', SQLSTATE || ': ' || message,
+					 nullif(detail, ''), nullif(hint, ''));
+END $$;
+\pset format unaligned
+\pset tuples_only on
+SELECT format(E'%s\n  %s', expr, try_window(expr)) FROM unnest(ARRAY[
+	$$tidemark.tumble(at, '5 minutes')$$,
+	$$tidemark.tumble(size => '1 day', ts => at)$$,
+	$$tidemark.tumble(at, make_interval(secs => 1.5), '2020-01-01 00:00:00.25+00')$$,
+	$$tidemark.tumble(at AT TIME ZONE 'Europe/Berlin', '90 minutes')$$,
+	$$tidemark.tumble_start(at, '7 days')$$,
+	$$date_bin('17 minutes', at, '2000-01-01 00:00+00')$$,
+	$$date_trunc('QTR', at, 'EST')$$,
+	$$date_trunc('hours', at)$$,
+	$$date_trunc('week', at AT TIME ZONE interval '-03:30')$$,
+	$$date_trunc('day', at, 'MSK')$$,
+	$$at$$,
+	$$at AT TIME ZONE 'Asia/Tokyo'$$]) expr;
+SELECT format(E'%s\n  %s', expr, try_window(expr)) FROM unnest(ARRAY[
+	-- size
+	$$tidemark.tumble(at, '0')$$,
+	$$tidemark.tumble(at, '-1 minute')$$,
+	$$tidemark.tumble(at, '1 month')$$,
+	$$tidemark.tumble(at, NULL)$$,
+	$$tidemark.tumble(at, local - at AT TIME ZONE 'UTC')$$,
+	$$date_bin('1 year', at, '2000-01-01 00:00+00')$$,
+	$$date_bin('0', at, '2000-01-01 00:00+00')$$,
+	-- origin
+	$$tidemark.tumble(at, '1 minute', 'infinity')$$,
+	$$tidemark.tumble(at, '1 minute', now())$$,
+	$$date_bin('1 hour', at, NULL)$$,
+	-- unit and zone
+	$$date_trunc('fortnight', at)$$,
+	$$date_trunc('dow', at)$$,
+	$$date_trunc('day', at, 'Mars/Olympus')$$,
+	$$date_trunc('day', at, to_char(local, 'TZ'))$$,
+	$$date_trunc('hour', at AT TIME ZONE 'MSK')$$,
+	$$date_trunc('hour', at AT TIME ZONE interval '30 hours')$$,
+	$$date_trunc('hour', at AT TIME ZONE to_char(local, 'TZ'))$$,
+	-- not the event time
+	$$tidemark.tumble(local, '1 minute')$$,
+	$$tidemark.tumble(at + interval '1 hour', '1 minute')$$]) expr;
+
+DROP FUNCTION try_window;
 DROP TABLE window_case, window_event;
 DROP FUNCTION calls_tumble, window_micros, micros;
