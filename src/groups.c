@@ -6,9 +6,9 @@
  * BY compares them: by the query's own equality operators, with their
  * collations, NULLs equal.  They are hashed by the extended hash functions of
  * their types, which PostgreSQL keeps stable because hash partitions depend on
- * them: the hash is also the stored key_hash.  A type without a hash function
- * adds nothing to the hash, so that its groups are told apart by comparison
- * alone: slow with many groups, but right.
+ * them: the hash is also the stored key_hash.  A type without a hash function,
+ * or whose values are hashed by OID, adds nothing to the hash, so that its
+ * groups are told apart by comparison alone: slow with many groups, but right.
  *
  * The table is PostgreSQL's simplehash; tuplehash would do, but cannot group
  * by a type that has no hash function.
@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "utils/lsyscache.h"
@@ -83,6 +84,62 @@ hash_group_key(const TideGroupKey *key)
 /* groups a new table has room for */
 #define INITIAL_GROUPS 256
 
+/*
+ * Is a value of this type hashed the same in another database?  Enums and
+ * names of objects are hashed by OID, and a dump does not keep OIDs: what was
+ * stored before it would not be found after it.
+ */
+static bool
+hash_is_portable(Oid type)
+{
+	TypeCacheEntry *entry;
+	Oid			element;
+	int			i;
+
+	type = getBaseType(type);
+	element = get_base_element_type(type);
+	if (OidIsValid(element))
+		return hash_is_portable(element);
+
+	switch (type)
+	{
+		case REGCLASSOID:
+		case REGCOLLATIONOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+		case REGNAMESPACEOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGROLEOID:
+		case REGTYPEOID:
+			return false;
+		default:
+			break;
+	}
+
+	entry = lookup_type_cache(type, TYPECACHE_TUPDESC |
+							  TYPECACHE_RANGE_INFO |
+							  TYPECACHE_MULTIRANGE_INFO);
+	if (entry->typtype == TYPTYPE_ENUM)
+		return false;
+	if (entry->typtype == TYPTYPE_MULTIRANGE)
+		entry = entry->rngtype;
+	if (entry->rngelemtype != NULL)
+		return hash_is_portable(entry->rngelemtype->type_id);
+	for (i = 0; entry->tupDesc != NULL && i < entry->tupDesc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(entry->tupDesc, i);
+
+		if (!attribute->attisdropped &&
+			!hash_is_portable(attribute->atttypid))
+			return false;
+	}
+
+	return true;
+}
+
 /* Prepare the hashing of one key. */
 static void
 init_key_hash(KeyHash *hash, const TideKey *key)
@@ -98,7 +155,7 @@ init_key_hash(KeyHash *hash, const TideKey *key)
 		function = type->hash_proc;
 	/* the hash function must agree with the operator that groups */
 	hash->is_hashable = OidIsValid(function) &&
-		type->eq_opr == key->eq_operator;
+		type->eq_opr == key->eq_operator && hash_is_portable(key->type);
 	if (hash->is_hashable)
 		fmgr_info(function, &hash->function);
 }
