@@ -184,6 +184,7 @@ tide_wait_for(PG_FUNCTION_ARGS)
 	TidePosition position;
 	Snapshot	snapshot;
 
+	PreventCommandDuringRecovery("tidemark.wait_for()");
 	(void) tide_view_get(viewid);
 	if (pg_class_aclcheck(viewid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_VIEW, get_rel_name(viewid));

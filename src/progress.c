@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -72,6 +73,9 @@ tide_backlog_bytes(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for continuous view \"%s\"",
 						get_rel_name(viewid))));
+	/* a standby captures no position, and runs no batch */
+	if (RecoveryInProgress())
+		PG_RETURN_NULL();
 	blocks = tide_batch_backlog(view);
 	if (blocks < 0)
 		PG_RETURN_NULL();
