@@ -579,7 +579,7 @@ COMMENT ON FUNCTION tidemark.event_clock(regclass, timestamptz) IS
 CREATE FUNCTION tidemark.backlog_bytes(view regclass)
 RETURNS int8
 AS 'MODULE_PATHNAME', 'tide_backlog_bytes'
-LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION tidemark.backlog_bytes(regclass) IS
 'bytes of the stream that the next batches of a view will read; NULL while the stream is locked';
 

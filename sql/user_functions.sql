@@ -92,5 +92,15 @@ CALL tidemark.catch_up('events');
 SELECT * FROM events;
 SELECT DISTINCT * FROM seen;
 
+-- what the progress needs, a snapshot of its own, is not to be had in a plan
+-- that runs in parallel
+CREATE TABLE large AS SELECT i FROM generate_series(1, 1000) i;
+SET min_parallel_table_scan_size = 0;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SELECT count(*) FROM large;
+SELECT view, backlog_bytes, (SELECT count(*) FROM large) AS n FROM tidemark.progress
+WHERE view = 'events'::regclass;
+
 DROP SCHEMA user_functions CASCADE;
 DROP ROLE regress_indexer;
