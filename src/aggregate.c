@@ -14,6 +14,10 @@
  * - the combining node (AGGSPLIT_FINAL_DESERIAL) merges such a state with the
  *	 stored one and computes the value.
  *
+ * Common transitions are done in line, and other transition functions called
+ * directly, when arguments and filters are columns of the input row, which
+ * they are.  tidemark.fast_path = off runs the compiled expression instead.
+ *
  * This is what a parallel aggregate does, with the storage table between the
  * halves: any aggregate that PostgreSQL can run in parallel can be maintained,
  * and a state that is stored is one that PostgreSQL itself would send to
@@ -39,6 +43,8 @@
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
+#include "common/int.h"
+#include "executor/execExpr.h"
 #include "executor/executor.h"
 #include "executor/nodeAgg.h"
 #include "libpq/pqformat.h"
@@ -51,6 +57,8 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/expandeddatum.h"
+#include "utils/float.h"
+#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -61,6 +69,7 @@
 #include "compat.h"
 #include "aggregate.h"
 #include "catalog.h"
+#include "guc.h"
 
 /* format of tidemark.state; another one is refused */
 #define STATE_FORMAT 1
@@ -85,6 +94,33 @@ typedef struct AggNodes
 								 * write to it */
 } AggNodes;
 
+/*
+ * A transition that is called without the executor's expression: its
+ * arguments and filter are columns of the input row.
+ */
+typedef enum TransitionKind
+{
+	TRANSITION_CALL,			/* the transition function, as core calls it */
+	TRANSITION_COUNT,			/* count(*) */
+	TRANSITION_COUNT_ANY,		/* count(x) */
+	TRANSITION_SUM_INT2,		/* into int8 */
+	TRANSITION_SUM_INT4,
+	TRANSITION_SUM_FLOAT8,
+	TRANSITION_MIN_INT4,
+	TRANSITION_MAX_INT4,
+	TRANSITION_MIN_INT8,		/* timestamps, too */
+	TRANSITION_MAX_INT8
+} TransitionKind;
+
+typedef struct Transition
+{
+	TransitionKind kind;
+	AggStatePerTrans pertrans;
+	int			filter;			/* column of the input row from 0, or -1 */
+	int			nargs;
+	int		   *args;			/* columns from 0 */
+} Transition;
+
 struct TideAggExec
 {
 	TideAggPlan *plan;
@@ -92,11 +128,16 @@ struct TideAggExec
 	EState	   *estate;
 	AggState   *partial;
 	AggState   *combining;
+	Transition *transitions;	/* per transition state, or NULL: general */
+	int			natts_used;		/* columns of the input row they need */
 	TupleTableSlot *input_slot; /* input rows that are not virtual */
 	TupleTableSlot *state_slot; /* input of the combining node */
 	AggStatePerGroup merged;	/* the group being merged */
 };
 
+static Transition *make_transitions(TideAggExec *exec);
+static void advance_directly(TideAggExec *exec, AggStatePerGroup group,
+							 TupleTableSlot *input);
 static Form_pg_aggregate read_aggregate(Oid aggfnoid, HeapTuple *tuple);
 static Agg *make_agg_node(List *aggrefs, AggSplit split, List *types,
 						  List *typmods, List *collations);
@@ -380,6 +421,8 @@ tide_aggregate_begin(TideAggPlan *plan)
 	desc = ExecGetResultType(outerPlanState(exec->combining));
 	exec->state_slot = MakeTupleTableSlot(desc, &TTSOpsVirtual);
 	exec->merged = palloc0(tide_aggregate_group_size(exec));
+	if (tide_fast_path)
+		exec->transitions = make_transitions(exec);
 
 	MemoryContextSwitchTo(old_context);
 
@@ -404,6 +447,258 @@ Size
 tide_aggregate_group_size(TideAggExec *exec)
 {
 	return sizeof(AggStatePerGroupData) * Max(exec->plan->ntrans, 1);
+}
+
+/* The column of the input row that an argument or filter is, from 0; or -1. */
+static int
+input_column(Node *node)
+{
+	return IsA(node, Var) ? ((Var *) node)->varattno - 1 : -1;
+}
+
+/* Which transition functions are done in line. */
+static TransitionKind
+classify_transition(Oid transfn)
+{
+#ifndef USE_FLOAT8_BYVAL
+	return TRANSITION_CALL;
+#endif
+	switch (transfn)
+	{
+		case F_INT8INC:
+			return TRANSITION_COUNT;
+		case F_INT8INC_ANY:
+			return TRANSITION_COUNT_ANY;
+		case F_INT2_SUM:
+			return TRANSITION_SUM_INT2;
+		case F_INT4_SUM:
+			return TRANSITION_SUM_INT4;
+		case F_FLOAT8PL:
+			return TRANSITION_SUM_FLOAT8;
+		case F_INT4SMALLER:
+			return TRANSITION_MIN_INT4;
+		case F_INT4LARGER:
+			return TRANSITION_MAX_INT4;
+		case F_INT8SMALLER:
+		case F_TIMESTAMP_SMALLER:
+		case F_TIMESTAMPTZ_SMALLER:
+			return TRANSITION_MIN_INT8;
+		case F_INT8LARGER:
+		case F_TIMESTAMP_LARGER:
+		case F_TIMESTAMPTZ_LARGER:
+			return TRANSITION_MAX_INT8;
+		default:
+			return TRANSITION_CALL;
+	}
+}
+
+/*
+ * How to advance each state directly, in the current context; NULL when an
+ * argument is something else than a column.
+ */
+static Transition *
+make_transitions(TideAggExec *exec)
+{
+	int			ntrans = exec->plan->ntrans;
+	Transition *transitions = palloc0(sizeof(Transition) * ntrans);
+	int			transno;
+	ListCell   *lc;
+
+	for (transno = 0; transno < ntrans; transno++)
+	{
+		AggStatePerTrans pertrans = &exec->partial->pertrans[transno];
+		Aggref	   *aggref = pertrans->aggref;
+		Transition *transition = &transitions[transno];
+
+		if (pertrans->numSortCols > 0 || aggref->aggdirectargs != NIL ||
+			pertrans->numTransInputs != list_length(aggref->args))
+			return NULL;
+		transition->pertrans = pertrans;
+		transition->kind = classify_transition(pertrans->transfn_oid);
+		transition->filter = aggref->aggfilter == NULL ? -1 :
+			input_column((Node *) aggref->aggfilter);
+		if (aggref->aggfilter != NULL && transition->filter < 0)
+			return NULL;
+		exec->natts_used = Max(exec->natts_used, transition->filter + 1);
+		transition->nargs = list_length(aggref->args);
+		transition->args = palloc(sizeof(int) * Max(transition->nargs, 1));
+		foreach(lc, aggref->args)
+		{
+			TargetEntry *entry = lfirst_node(TargetEntry, lc);
+			int			column = input_column((Node *) entry->expr);
+
+			if (column < 0)
+				return NULL;
+			transition->args[foreach_current_index(lc)] = column;
+			exec->natts_used = Max(exec->natts_used, column + 1);
+		}
+	}
+
+	return transitions;
+}
+
+/*
+ * Call a transition function, as the executor does it: a strict one is not
+ * called with NULL, and the first value may be the first state; a state by
+ * reference belongs to the aggregate context.
+ */
+static void
+call_transition(AggState *aggstate, Transition *transition,
+				AggStatePerGroup state, TupleTableSlot *input)
+{
+	AggStatePerTrans pertrans = transition->pertrans;
+	FunctionCallInfo fcinfo = pertrans->transfn_fcinfo;
+	MemoryContext old_context;
+	Datum		value;
+	int			i;
+
+	for (i = 0; i < transition->nargs; i++)
+	{
+		int			column = transition->args[i];
+
+		fcinfo->args[i + 1].value = input->tts_values[column];
+		fcinfo->args[i + 1].isnull = input->tts_isnull[column];
+		if (fcinfo->args[i + 1].isnull && pertrans->transfn.fn_strict)
+			return;
+	}
+	if (pertrans->transfn.fn_strict)
+	{
+		if (state->noTransValue)
+		{
+			old_context =
+				MemoryContextSwitchTo(aggstate->aggcontexts[0]->ecxt_per_tuple_memory);
+			state->transValue = datumCopy(fcinfo->args[1].value,
+										  pertrans->transtypeByVal,
+										  pertrans->transtypeLen);
+			state->transValueIsNull = false;
+			state->noTransValue = false;
+			MemoryContextSwitchTo(old_context);
+			return;
+		}
+		if (state->transValueIsNull)
+			return;
+	}
+
+	aggstate->curaggcontext = aggstate->aggcontexts[0];
+	aggstate->current_set = 0;
+	aggstate->curpertrans = pertrans;
+	fcinfo->args[0].value = state->transValue;
+	fcinfo->args[0].isnull = state->transValueIsNull;
+	fcinfo->isnull = false;
+	old_context =
+		MemoryContextSwitchTo(aggstate->tmpcontext->ecxt_per_tuple_memory);
+	value = FunctionCallInvoke(fcinfo);
+	if (!pertrans->transtypeByVal &&
+		DatumGetPointer(value) != DatumGetPointer(state->transValue))
+		value = TIDE_COPY_TRANS_VALUE(aggstate, pertrans, value,
+									  fcinfo->isnull, state->transValue,
+									  state->transValueIsNull);
+	state->transValue = value;
+	state->transValueIsNull = fcinfo->isnull;
+	MemoryContextSwitchTo(old_context);
+}
+
+/* Keep the smaller, or the larger, of two numbers, or the first one. */
+static inline void
+keep_extreme(AggStatePerGroup state, Datum value, bool is_better)
+{
+	if (state->noTransValue || is_better)
+		state->transValue = value;
+	state->transValueIsNull = false;
+	state->noTransValue = false;
+}
+
+/*
+ * Advance one state in line.  The first argument is not NULL.  What the
+ * function would check it checks.
+ */
+static inline void
+advance_in_line(TransitionKind kind, AggStatePerGroup state, Datum value)
+{
+	int64		count;
+	float8		sum;
+
+	switch (kind)
+	{
+		case TRANSITION_COUNT:
+		case TRANSITION_COUNT_ANY:
+			if (pg_add_s64_overflow(DatumGetInt64(state->transValue), 1,
+									&count))
+				ereport(ERROR,
+						(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+						 errmsg("bigint out of range")));
+			state->transValue = Int64GetDatum(count);
+			break;
+		case TRANSITION_SUM_INT2:
+		case TRANSITION_SUM_INT4:
+			/* as int4_sum: cannot overflow with less than 2^32 rows */
+			count = kind == TRANSITION_SUM_INT2 ?
+				(int64) DatumGetInt16(value) : (int64) DatumGetInt32(value);
+			if (!state->transValueIsNull)
+				count += DatumGetInt64(state->transValue);
+			state->transValue = Int64GetDatum(count);
+			state->transValueIsNull = false;
+			state->noTransValue = false;
+			break;
+		case TRANSITION_SUM_FLOAT8:
+			sum = state->noTransValue ? DatumGetFloat8(value) :
+				float8_pl(DatumGetFloat8(state->transValue),
+						  DatumGetFloat8(value));
+			keep_extreme(state, Float8GetDatum(sum), true);
+			break;
+		case TRANSITION_MIN_INT4:
+			keep_extreme(state, value, DatumGetInt32(value) <
+						 DatumGetInt32(state->transValue));
+			break;
+		case TRANSITION_MAX_INT4:
+			keep_extreme(state, value, DatumGetInt32(value) >
+						 DatumGetInt32(state->transValue));
+			break;
+		case TRANSITION_MIN_INT8:
+			keep_extreme(state, value, DatumGetInt64(value) <
+						 DatumGetInt64(state->transValue));
+			break;
+		case TRANSITION_MAX_INT8:
+			keep_extreme(state, value, DatumGetInt64(value) >
+						 DatumGetInt64(state->transValue));
+			break;
+		case TRANSITION_CALL:
+			Assert(false);
+	}
+}
+
+/* Advance all states of a group without the executor's expression. */
+static void
+advance_directly(TideAggExec *exec, AggStatePerGroup group,
+				 TupleTableSlot *input)
+{
+	int			ntrans = exec->plan->ntrans;
+	bool		has_called = false;
+	int			i;
+
+	slot_getsomeattrs(input, exec->natts_used);
+	for (i = 0; i < ntrans; i++)
+	{
+		Transition *transition = &exec->transitions[i];
+		int			filter = transition->filter;
+		int			arg = transition->nargs > 0 ? transition->args[0] : -1;
+
+		if (filter >= 0 && (input->tts_isnull[filter] ||
+							!DatumGetBool(input->tts_values[filter])))
+			continue;
+		if (transition->kind == TRANSITION_CALL)
+		{
+			call_transition(exec->partial, transition, &group[i], input);
+			has_called = true;
+		}
+		else if (arg < 0)
+			advance_in_line(transition->kind, &group[i], (Datum) 0);
+		else if (!input->tts_isnull[arg])
+			advance_in_line(transition->kind, &group[i],
+							input->tts_values[arg]);
+	}
+	if (has_called)
+		ResetExprContext(exec->partial->tmpcontext);
 }
 
 /* Set the states of a group to their initial values. */
@@ -459,6 +754,12 @@ tide_aggregate_advance(TideAggExec *exec, AggStatePerGroup group,
 {
 	if (exec->partial == NULL)
 		return;
+
+	if (exec->transitions != NULL)
+	{
+		advance_directly(exec, group, input);
+		return;
+	}
 
 	/* the transitions were compiled for virtual tuples */
 	if (input->tts_ops != &TTSOpsVirtual)

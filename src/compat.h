@@ -166,6 +166,13 @@
 	index_beginscan((rel), (index), (snapshot), NULL, (nkeys), 0)
 #endif
 
+/* 17 renamed what copies a by-reference transition value */
+#if PG_VERSION_NUM < 170000
+#define TIDE_COPY_TRANS_VALUE ExecAggTransReparent
+#else
+#define TIDE_COPY_TRANS_VALUE ExecAggCopyTransValue
+#endif
+
 /* 16 renamed relfilenodes to relfilenumbers, 18 took execute_once away */
 #if PG_VERSION_NUM < 160000
 #define TIDE_RELFILENUMBER(rel) ((rel)->rd_node.relNode)

@@ -10,6 +10,9 @@
  * or whose values are hashed by OID, adds nothing to the hash, so that its
  * groups are told apart by comparison alone: slow with many groups, but right.
  *
+ * Common types are compared and hashed in the table without a function call:
+ * where their equality is that of the bits, or of the bytes.
+ *
  * The table is PostgreSQL's simplehash; tuplehash would do, but cannot group
  * by a type that has no hash function.
  *
@@ -18,50 +21,63 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
 #include "compat.h"
 #include "groups.h"
+#include "guc.h"
 
-/* how to hash one key */
-typedef struct KeyHash
+/* how keys of a type are compared and hashed in the table */
+typedef enum KeyKind
 {
-	bool		is_hashable;
-	bool		is_extended;	/* 64 bits with a seed, else 32 bits */
-	FmgrInfo	function;
+	KEY_GENERAL,				/* by the type's functions */
+	KEY_BITWISE,				/* by value: equal when the Datum is */
+	KEY_BYTES					/* varlena: equal when the bytes are */
+} KeyKind;
+
+/* one key */
+typedef struct Key
+{
+	AttrNumber	input_attno;
+	KeyKind		kind;
 	Oid			collation;
-} KeyHash;
+	FmgrInfo	equal;
+	bool		is_hashable;
+	bool		is_portable;	/* hashed the same after a restore */
+	bool		is_extended;	/* 64 bits with a seed, else 32 bits */
+	FmgrInfo	hash;
+} Key;
 
 struct TideGroups
 {
 	TideQuery  *query;
 	TideAggExec *aggs;
 	int			nkeys;
-	AttrNumber *input_attnos;
+	Key		   *keys;
 	AttrNumber	max_input_attno;
-	KeyHash    *hashes;
 	TupleDesc	key_desc;
-	TupleTableSlot *probe_slot; /* keys of the row being looked up */
-	TupleTableSlot *group_slot; /* keys of a group it is compared with */
-	ExprState  *equality;
-	ExprContext *context;
+	Datum	   *probe_values;	/* keys of the row being looked up */
+	bool	   *probe_nulls;
+	MemoryContext row_memory;	/* what comparing and hashing leave */
 	MemoryContext memory;
 	struct grouphash_hash *table;
 };
 
-static bool keys_are_equal(TideGroups *groups, MinimalTuple tuple,
-						   MinimalTuple probe);
+static bool keys_are_equal(TideGroups *groups, const TideGroupKey *a,
+						   const TideGroupKey *b);
 
 /* The hash by which the table finds a group. */
 static inline uint32
 hash_group_key(const TideGroupKey *key)
 {
-	uint64		hash = hash_combine64(key->hash, key->window_start);
+	uint64		hash = hash_combine64(key->quick_hash, key->window_start);
 
 	return murmurhash32((uint32) (hash ^ (hash >> 32)));
 }
@@ -72,8 +88,9 @@ hash_group_key(const TideGroupKey *key)
 #define SH_KEY key
 #define SH_HASH_KEY(tb, k) hash_group_key(&(k))
 #define SH_EQUAL(tb, a, b) \
-	((a).window_start == (b).window_start && (a).hash == (b).hash && \
-	 keys_are_equal((tb)->private_data, (a).tuple, (b).tuple))
+	((a).window_start == (b).window_start && \
+	 (a).quick_hash == (b).quick_hash && \
+	 keys_are_equal((tb)->private_data, &(a), &(b)))
 #define SH_SCOPE static inline
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->table_hash
@@ -140,24 +157,60 @@ hash_is_portable(Oid type)
 	return true;
 }
 
-/* Prepare the hashing of one key. */
-static void
-init_key_hash(KeyHash *hash, const TideKey *key)
+/* How keys that are compared by a function can be compared. */
+static KeyKind
+classify_key(Oid equal_function, Oid collation)
 {
-	TypeCacheEntry *type = lookup_type_cache(key->type, TYPECACHE_EQ_OPR |
+	if (!tide_fast_path)
+		return KEY_GENERAL;
+	switch (equal_function)
+	{
+		case F_BOOLEQ:
+		case F_CHAREQ:
+		case F_DATE_EQ:
+		case F_INT2EQ:
+		case F_INT4EQ:
+		case F_INT8EQ:
+		case F_OIDEQ:
+		case F_TIMESTAMPTZ_EQ:
+		case F_TIMESTAMP_EQ:
+			return KEY_BITWISE;
+		case F_BYTEAEQ:
+			return KEY_BYTES;
+		case F_TEXTEQ:
+			return OidIsValid(collation) &&
+				get_collation_isdeterministic(collation) ?
+				KEY_BYTES : KEY_GENERAL;
+		default:
+			return KEY_GENERAL;
+	}
+}
+
+/* Prepare one key. */
+static void
+init_key(Key *key, const TideKey *query_key)
+{
+	TypeCacheEntry *type = lookup_type_cache(query_key->type,
+											 TYPECACHE_EQ_OPR |
 											 TYPECACHE_HASH_PROC |
 											 TYPECACHE_HASH_EXTENDED_PROC);
-	Oid			function = type->hash_extended_proc;
+	Oid			equal = get_opcode(query_key->eq_operator);
+	Oid			hash = type->hash_extended_proc;
 
-	hash->collation = key->collation;
-	hash->is_extended = OidIsValid(function);
-	if (!hash->is_extended)
-		function = type->hash_proc;
+	key->input_attno = query_key->input_attno;
+	key->collation = query_key->collation;
+	key->kind = classify_key(equal, key->collation);
+	fmgr_info(equal, &key->equal);
+
+	key->is_extended = OidIsValid(hash);
+	if (!key->is_extended)
+		hash = type->hash_proc;
 	/* the hash function must agree with the operator that groups */
-	hash->is_hashable = OidIsValid(function) &&
-		type->eq_opr == key->eq_operator && hash_is_portable(key->type);
-	if (hash->is_hashable)
-		fmgr_info(function, &hash->function);
+	key->is_hashable = OidIsValid(hash) &&
+		type->eq_opr == query_key->eq_operator;
+	if (key->is_hashable)
+		fmgr_info(hash, &key->hash);
+	key->is_portable = key->is_hashable && hash_is_portable(query_key->type);
 }
 
 /* A table for the groups of a batch, in the current context. */
@@ -165,32 +218,30 @@ TideGroups *
 tide_groups_begin(TideQuery *query, TideAggExec *aggs)
 {
 	TideGroups *groups = palloc0(sizeof(TideGroups));
+	int			n = Max(query->nkeys, 1);
 	int			i;
 
 	groups->query = query;
 	groups->aggs = aggs;
 	groups->nkeys = query->nkeys;
-	groups->input_attnos = palloc(sizeof(AttrNumber) * Max(query->nkeys, 1));
-	groups->hashes = palloc0(sizeof(KeyHash) * Max(query->nkeys, 1));
+	groups->keys = palloc0(sizeof(Key) * n);
 	groups->key_desc = CreateTemplateTupleDesc(query->nkeys);
 	for (i = 0; i < query->nkeys; i++)
 	{
 		TideKey    *key = &query->keys[i];
 
-		groups->input_attnos[i] = key->input_attno;
 		groups->max_input_attno = Max(groups->max_input_attno,
 									  key->input_attno);
 		TupleDescInitEntry(groups->key_desc, i + 1, NULL, key->type,
 						   key->typmod, 0);
 		TupleDescInitEntryCollation(groups->key_desc, i + 1, key->collation);
-		init_key_hash(&groups->hashes[i], key);
+		init_key(&groups->keys[i], key);
 	}
-	groups->probe_slot = MakeSingleTupleTableSlot(groups->key_desc,
-												  &TTSOpsVirtual);
-	groups->group_slot = MakeSingleTupleTableSlot(groups->key_desc,
-												  &TTSOpsMinimalTuple);
-	groups->equality = tide_groups_key_equality(groups);
-	groups->context = CreateStandaloneExprContext();
+	groups->probe_values = palloc0(sizeof(Datum) * n);
+	groups->probe_nulls = palloc0(sizeof(bool) * n);
+	groups->row_memory = AllocSetContextCreate(CurrentMemoryContext,
+											   "tidemark group lookup",
+											   ALLOCSET_SMALL_SIZES);
 	groups->memory = AllocSetContextCreate(CurrentMemoryContext,
 										   "tidemark groups",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -199,7 +250,7 @@ tide_groups_begin(TideQuery *query, TideAggExec *aggs)
 	return groups;
 }
 
-/* An expression that compares the keys of two groups; see groups.h. */
+/* An expression that compares the keys of two slots; see groups.h. */
 ExprState *
 tide_groups_key_equality(TideGroups *groups)
 {
@@ -223,76 +274,156 @@ tide_groups_key_equality(TideGroups *groups)
 								  no_parent);
 }
 
-/*
- * Are the keys of a group those of the probe, which is in the probe slot?  In
- * simplehash the probe has a NULL tuple, and is the second argument or not.
- */
-static bool
-keys_are_equal(TideGroups *groups, MinimalTuple tuple, MinimalTuple probe)
+/* Are two varlenas, which are not toasted, the same bytes? */
+static inline bool
+bytes_are_equal(Datum a, Datum b)
 {
-	bool		should_free = false;
+	Size		length = VARSIZE_ANY_EXHDR(DatumGetPointer(a));
 
-	if (groups->nkeys == 0)
-		return true;
-	if (tuple == NULL)
-		tuple = probe;
-	Assert(tuple != NULL);
-	ExecStoreMinimalTuple(tuple, groups->group_slot, should_free);
-	groups->context->ecxt_innertuple = groups->probe_slot;
-	groups->context->ecxt_outertuple = groups->group_slot;
-
-	return ExecQualAndReset(groups->equality, groups->context);
+	return length == VARSIZE_ANY_EXHDR(DatumGetPointer(b)) &&
+		memcmp(VARDATA_ANY(DatumGetPointer(a)),
+			   VARDATA_ANY(DatumGetPointer(b)), length) == 0;
 }
 
-/* The hash of the keys in the probe slot. */
-static int64
-hash_probe(TideGroups *groups)
+/* Are the keys of two groups the same, as GROUP BY has it? */
+static bool
+keys_are_equal(TideGroups *groups, const TideGroupKey *a,
+			   const TideGroupKey *b)
 {
-	TupleTableSlot *slot = groups->probe_slot;
+	int			i;
+
+	for (i = 0; i < groups->nkeys; i++)
+	{
+		Key		   *key = &groups->keys[i];
+		bool		is_equal;
+
+		if (a->nulls[i] != b->nulls[i])
+			return false;
+		if (a->nulls[i])
+			continue;
+		if (key->kind == KEY_BITWISE)
+			is_equal = a->values[i] == b->values[i];
+		else if (key->kind == KEY_BYTES)
+			is_equal = bytes_are_equal(a->values[i], b->values[i]);
+		else
+			is_equal = DatumGetBool(FunctionCall2Coll(&key->equal,
+													  key->collation,
+													  a->values[i],
+													  b->values[i]));
+		if (!is_equal)
+			return false;
+	}
+
+	return true;
+}
+
+/* The hash of a value by the hash function of its type; 0: there is none. */
+static uint64
+hash_by_type(Key *key, Datum value)
+{
+	if (!key->is_hashable)
+		return 0;
+	if (key->is_extended)
+		return DatumGetUInt64(FunctionCall2Coll(&key->hash, key->collation,
+												value, UInt64GetDatum(0)));
+
+	return DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation,
+											value));
+}
+
+/* The hash of the probe's keys that is stored; NULLs count as 0. */
+static int64
+hash_to_store(TideGroups *groups)
+{
 	uint64		hash = 0;
 	int			i;
 
 	for (i = 0; i < groups->nkeys; i++)
 	{
-		KeyHash    *key = &groups->hashes[i];
-		uint64		key_hash;
+		Key		   *key = &groups->keys[i];
 
-		/* NULLs and what cannot be hashed count as 0 */
-		if (slot->tts_isnull[i] || !key->is_hashable)
-			key_hash = 0;
-		else if (key->is_extended)
-			key_hash = DatumGetUInt64(FunctionCall2Coll(&key->function,
-														key->collation,
-														slot->tts_values[i],
-														UInt64GetDatum(0)));
-		else
-			key_hash = DatumGetUInt32(FunctionCall1Coll(&key->function,
-														key->collation,
-														slot->tts_values[i]));
-		hash = hash_combine64(hash, key_hash);
+		hash = hash_combine64(hash,
+							  groups->probe_nulls[i] || !key->is_portable ? 0 :
+							  hash_by_type(key, groups->probe_values[i]));
 	}
-	ResetExprContext(groups->context);
 
 	return (int64) hash;
 }
 
-/* Put the keys of an input row into the probe slot. */
-static void
-store_probe(TideGroups *groups, TupleTableSlot *input)
+/* A hash of the probe's keys that is good for the table. */
+static uint64
+hash_quickly(TideGroups *groups)
 {
-	TupleTableSlot *slot = groups->probe_slot;
+	uint64		hash = 0;
 	int			i;
 
-	ExecClearTuple(slot);
+	for (i = 0; i < groups->nkeys; i++)
+	{
+		Key		   *key = &groups->keys[i];
+		Datum		value = groups->probe_values[i];
+		uint64		key_hash = 0;
+
+		if (groups->probe_nulls[i])
+			key_hash = 0;
+		else if (key->kind == KEY_BITWISE)
+			key_hash = (uint64) value;
+		else if (key->kind == KEY_BYTES)
+			key_hash = hash_bytes((unsigned char *) VARDATA_ANY(DatumGetPointer(value)),
+								  VARSIZE_ANY_EXHDR(DatumGetPointer(value)));
+		else
+			key_hash = hash_by_type(key, value);
+		hash = hash_combine64(hash, key_hash);
+	}
+
+	return hash;
+}
+
+/* Read the keys of an input row, detoasted where bytes are compared. */
+static void
+read_probe(TideGroups *groups, TupleTableSlot *input)
+{
+	int			i;
+
 	slot_getsomeattrs(input, groups->max_input_attno);
 	for (i = 0; i < groups->nkeys; i++)
 	{
-		int			column = groups->input_attnos[i] - 1;
+		int			column = groups->keys[i].input_attno - 1;
+		Datum		value = input->tts_values[column];
 
-		slot->tts_values[i] = input->tts_values[column];
-		slot->tts_isnull[i] = input->tts_isnull[column];
+		groups->probe_nulls[i] = input->tts_isnull[column];
+		if (groups->keys[i].kind == KEY_BYTES && !groups->probe_nulls[i])
+			value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
+		groups->probe_values[i] = value;
 	}
-	ExecStoreVirtualTuple(slot);
+}
+
+/* Fill a group that is new: the keys of the probe, and initial states. */
+static void
+init_group(TideGroups *groups, TideGroup *group, int64 window_end)
+{
+	int			n = groups->nkeys;
+	HeapTupleData tuple;
+
+	group->key_hash = hash_to_store(groups);
+	MemoryContextSwitchTo(groups->memory);
+	group->window_end = window_end;
+	group->tuple = NULL;
+	if (n > 0)
+	{
+		/* the values point into the tuple */
+		group->tuple = heap_form_minimal_tuple(groups->key_desc,
+											   groups->probe_values,
+											   groups->probe_nulls);
+		group->key.values = palloc(sizeof(Datum) * n);
+		group->key.nulls = palloc(sizeof(bool) * n);
+		tuple.t_len = group->tuple->t_len + MINIMAL_TUPLE_OFFSET;
+		tuple.t_data = (HeapTupleHeader) ((char *) group->tuple -
+										  MINIMAL_TUPLE_OFFSET);
+		heap_deform_tuple(&tuple, groups->key_desc, group->key.values,
+						  group->key.nulls);
+	}
+	group->states = palloc(tide_aggregate_group_size(groups->aggs));
+	tide_aggregate_init(groups->aggs, group->states);
 }
 
 /*
@@ -304,30 +435,22 @@ TideGroup *
 tide_groups_lookup(TideGroups *groups, int64 window_start, int64 window_end,
 				   TupleTableSlot *input)
 {
-	MemoryContext old_context;
+	MemoryContext old_context = MemoryContextSwitchTo(groups->row_memory);
 	TideGroupKey key;
 	TideGroup  *group;
 	bool		found;
 
 	if (input != NULL)
-		store_probe(groups, input);
-	/* hash and equality functions may leave garbage */
-	old_context =
-		MemoryContextSwitchTo(groups->context->ecxt_per_tuple_memory);
+		read_probe(groups, input);
 	key.window_start = window_start;
-	key.hash = hash_probe(groups);
-	key.tuple = NULL;
+	key.quick_hash = hash_quickly(groups);
+	key.values = groups->probe_values;
+	key.nulls = groups->probe_nulls;
 	group = grouphash_insert(groups->table, key, &found);
 	if (!found)
-	{
-		MemoryContextSwitchTo(groups->memory);
-		if (groups->nkeys > 0)
-			group->key.tuple = ExecCopySlotMinimalTuple(groups->probe_slot);
-		group->window_end = window_end;
-		group->states = palloc(tide_aggregate_group_size(groups->aggs));
-		tide_aggregate_init(groups->aggs, group->states);
-	}
+		init_group(groups, group, window_end);
 	MemoryContextSwitchTo(old_context);
+	MemoryContextReset(groups->row_memory);
 
 	return group;
 }
@@ -352,13 +475,13 @@ tide_groups_memory(TideGroups *groups)
 static int
 compare_groups(const void *a, const void *b)
 {
-	const TideGroupKey *left = &(*(TideGroup *const *) a)->key;
-	const TideGroupKey *right = &(*(TideGroup *const *) b)->key;
+	const TideGroup *left = *(TideGroup *const *) a;
+	const TideGroup *right = *(TideGroup *const *) b;
 
-	if (left->window_start != right->window_start)
-		return left->window_start < right->window_start ? -1 : 1;
-	if (left->hash != right->hash)
-		return left->hash < right->hash ? -1 : 1;
+	if (left->key.window_start != right->key.window_start)
+		return left->key.window_start < right->key.window_start ? -1 : 1;
+	if (left->key_hash != right->key_hash)
+		return left->key_hash < right->key_hash ? -1 : 1;
 
 	return 0;
 }
@@ -393,7 +516,6 @@ tide_groups_key_desc(TideGroups *groups)
 void
 tide_groups_reset(TideGroups *groups)
 {
-	ExecClearTuple(groups->group_slot);
 	MemoryContextReset(groups->memory);
 	groups->table = grouphash_create(groups->memory, INITIAL_GROUPS, groups);
 }
@@ -402,11 +524,7 @@ tide_groups_reset(TideGroups *groups)
 void
 tide_groups_end(TideGroups *groups)
 {
-	bool		is_commit = true;
-
-	ExecDropSingleTupleTableSlot(groups->probe_slot);
-	ExecDropSingleTupleTableSlot(groups->group_slot);
-	FreeExprContext(groups->context, is_commit);
+	MemoryContextDelete(groups->row_memory);
 	MemoryContextDelete(groups->memory);
 	pfree(groups);
 }

@@ -11,18 +11,24 @@
 #include "aggregate.h"
 #include "analyze.h"
 
-/* what makes two groups the same; the window's end follows from its start */
+/*
+ * What makes two groups the same: the window, whose end follows from its
+ * start, and the keys.
+ */
 typedef struct TideGroupKey
 {
 	int64		window_start;	/* on the window axis; 0 without a window */
-	int64		hash;			/* of the keys, as stored */
-	MinimalTuple tuple;			/* the keys; NULL without keys */
+	uint64		quick_hash;		/* of the keys, for this table alone */
+	Datum	   *values;
+	bool	   *nulls;
 } TideGroupKey;
 
 typedef struct TideGroup
 {
 	TideGroupKey key;
 	int64		window_end;
+	int64		key_hash;		/* of the keys, as stored */
+	MinimalTuple tuple;			/* the keys; NULL without keys */
 	AggStatePerGroup states;
 	uint32		table_hash;
 	char		status;			/* for simplehash */
@@ -35,7 +41,7 @@ extern TideGroup *tide_groups_lookup(TideGroups *groups, int64 window_start,
 									 int64 window_end, TupleTableSlot *input);
 extern uint64 tide_groups_count(TideGroups *groups);
 extern Size tide_groups_memory(TideGroups *groups);
-/* all groups, sorted by (window_start, hash) */
+/* all groups, sorted by (window_start, key_hash) */
 extern TideGroup **tide_groups_sorted(TideGroups *groups);
 extern TupleDesc tide_groups_key_desc(TideGroups *groups);
 

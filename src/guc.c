@@ -19,6 +19,7 @@
 
 bool		tide_asynchronous_commit = false;
 int			tide_batch_memory = 65536;
+bool		tide_fast_path = true;
 int			tide_max_workers = 4;
 int			tide_min_batch_interval = 10;
 int			tide_piece_blocks = 16384;
@@ -50,6 +51,14 @@ tide_guc_define(void)
 							65536, 64, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB,
 							NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("tidemark.fast_path",
+							 "Calls common transitions and compares common keys directly.",
+							 "Results are the same without; for finding out whether they are.",
+							 &tide_fast_path,
+							 true,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("tidemark.max_workers",
 							"Number of batch workers in the cluster.",

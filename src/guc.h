@@ -8,6 +8,7 @@
 
 extern bool tide_asynchronous_commit;	/* off */
 extern int	tide_batch_memory;	/* 65536 kB */
+extern bool tide_fast_path;		/* on */
 extern int	tide_max_workers;	/* 4 processes, per cluster */
 extern int	tide_min_batch_interval;	/* 10 ms */
 extern int	tide_piece_blocks;	/* 16384 blocks */

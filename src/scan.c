@@ -29,9 +29,11 @@
 
 #include "access/attmap.h"
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/tupmacs.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -91,6 +93,8 @@ typedef struct TideScanState
 	TupleTableSlot *leaf_slot;
 	AttrMap    *attmap;			/* source column -> leaf column, or NULL */
 	AttrNumber	stamp_attno;
+	int64		missing_stamp;	/* of rows from before the column */
+	bool		missing_stamp_is_null;
 	int			leaf_max_attno; /* columns of the leaf that are needed */
 	BlockRange *ranges;
 	int			nranges;
@@ -468,15 +472,50 @@ next_passed_row(TideScanState *state)
  * --------------------------------------------------------------------------
  */
 
+/*
+ * The stamp of the row in the leaf's slot.  It is nearly always the last
+ * column, so that it can be had without looking at the ones before it: they
+ * may be many, and most rows are not of the batch.
+ */
+static inline int64
+read_stamp(TideScanState *state, bool *isnull)
+{
+	TupleTableSlot *slot = state->leaf_slot;
+
+	if (TTS_IS_BUFFERTUPLE(slot))
+	{
+		HeapTuple	tuple = ((HeapTupleTableSlot *) slot)->tuple;
+		HeapTupleHeader header = tuple->t_data;
+		AttrNumber	attno = state->stamp_attno;
+		int64		stamp;
+
+		/* an int8 ends where the tuple ends */
+		if (HeapTupleHeaderGetNatts(header) == attno)
+		{
+			*isnull = HeapTupleHasNulls(tuple) &&
+				att_isnull(attno - 1, header->t_bits);
+			memcpy(&stamp, (char *) header + tuple->t_len - sizeof(stamp),
+				   sizeof(stamp));
+			return stamp;
+		}
+		/* stored before the column was added */
+		if (HeapTupleHeaderGetNatts(header) < attno)
+		{
+			*isnull = state->missing_stamp_is_null;
+			return state->missing_stamp;
+		}
+	}
+
+	return DatumGetInt64(slot_getattr(slot, state->stamp_attno, isnull));
+}
+
 /* Is the row in the leaf's slot one of the batch? */
 static bool
 row_belongs(TideScanState *state)
 {
 	bool		isnull;
-	int64		stamp;
+	int64		stamp = read_stamp(state, &isnull);
 
-	stamp = DatumGetInt64(slot_getattr(state->leaf_slot, state->stamp_attno,
-									   &isnull));
 	if (isnull || state->request->unstamped)
 		return isnull && state->request->unstamped;
 
@@ -742,6 +781,10 @@ open_next_leaf(TideScanState *state)
 						TIDE_STAMP_COLUMN),
 				 errhint("Drop the stream with tidemark.drop_stream and create it again.")));
 
+	state->missing_stamp =
+		DatumGetInt64(getmissingattr(RelationGetDescr(state->rel),
+									 state->stamp_attno,
+									 &state->missing_stamp_is_null));
 	state->attmap = NULL;
 	state->leaf_max_attno = state->max_attno;
 	if (state->max_attno > 0 && state->leaf->relid != request->query->stream)
@@ -926,8 +969,7 @@ stamp_at(TideScanState *state, BlockNumber block, BlockNumber end)
 		bool		isnull;
 
 		if (row_belongs(state))
-			stamp = DatumGetInt64(slot_getattr(state->leaf_slot,
-											   state->stamp_attno, &isnull));
+			stamp = read_stamp(state, &isnull);
 	}
 
 	return stamp;

@@ -327,15 +327,15 @@ init_window_key(TideStorage *storage, ScanKey key, StrategyNumber strategy,
 
 /* Scan keys of our index for a group; the number of keys. */
 static int
-init_group_keys(TideStorage *storage, ScanKey keys, const TideGroupKey *group)
+init_group_keys(TideStorage *storage, ScanKey keys, const TideGroup *group)
 {
 	int			n = 0;
 
 	if (storage->layout->window_start)
 		init_window_key(storage, &keys[n++], BTEqualStrategyNumber,
-						group->window_start);
+						group->key.window_start);
 	ScanKeyInit(&keys[n], n + 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(group->hash));
+				Int64GetDatum(group->key_hash));
 
 	return n + 1;
 }
@@ -366,7 +366,7 @@ row_matches(TideStorage *storage)
 
 /* Find the row of the group in group_slot; it is then in old_slot. */
 static bool
-find_row(TideStorage *storage, IndexScanDesc scan, const TideGroupKey *group)
+find_row(TideStorage *storage, IndexScanDesc scan, const TideGroup *group)
 {
 	ScanKeyData keys[MAX_INDEX_KEYS];
 	int			nkeys = init_group_keys(storage, keys, group);
@@ -397,7 +397,7 @@ set_identity(TideStorage *storage, const TideGroup *group)
 		slot->tts_values[layout->window_end - 1] =
 			Int64GetDatum(group->window_end);
 	}
-	slot->tts_values[layout->key_hash - 1] = Int64GetDatum(group->key.hash);
+	slot->tts_values[layout->key_hash - 1] = Int64GetDatum(group->key_hash);
 	if (nkeys > 0)
 	{
 		slot_getallattrs(storage->group_slot);
@@ -546,9 +546,9 @@ tide_storage_merge(TideStorage *storage, TideGroups *groups,
 
 		CHECK_FOR_INTERRUPTS();
 		if (storage->query->nkeys > 0)
-			ExecStoreMinimalTuple(group->key.tuple, storage->group_slot,
+			ExecStoreMinimalTuple(group->tuple, storage->group_slot,
 								  should_free);
-		has_old = find_row(storage, scan, &group->key);
+		has_old = find_row(storage, scan, group);
 
 		ExecClearTuple(storage->new_slot);
 		memset(storage->new_slot->tts_isnull, false,
