@@ -14,8 +14,8 @@
  * The default of the column is evaluated for each row of a COPY, so the stamp
  * is computed once a transaction.
  *
- * LOCKING: tidemark.rebase() holds SHARE ROW EXCLUSIVE on every stream to the
- * end of its transaction, so no transaction has stamped rows by the old base
+ * LOCKING: tidemark.rebase() holds SHARE ROW EXCLUSIVE on every stream and its
+ * partitions to the end of its transaction, so no transaction has stamped rows by the old base
  * and not ended when the new one counts.
  *
  * TRANSACTIONS: what is cached is forgotten when the transaction ends.  The
@@ -36,6 +36,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -278,8 +279,10 @@ tide_rebase(PG_FUNCTION_ARGS)
 		List	   *streams = tide_catalog_read_streams();
 		ListCell   *lc;
 
+		/* who writes to a partition by its name has not locked its parent */
 		foreach(lc, streams)
-			LockRelationOid(lfirst_oid(lc), ShareRowExclusiveLock);
+			(void) find_all_inheritors(lfirst_oid(lc), ShareRowExclusiveLock,
+									   NULL);
 	}
 
 	xid = (int64) oldest_running_xid();
