@@ -7,9 +7,9 @@
  * all in the caller's transaction: INVARIANT I2, they commit together or not
  * at all.
  *
- * The order matters.  Locks first: source and leaves, the user's view,
- * definition and storage, the checkpoint.  Then the plan, whose tables are
- * locked too.  Then the snapshot S2: a rewriting ALTER TABLE that commits
+ * The order matters.  Locks first: source and leaves, what else the query
+ * reads, the user's view, definition and storage, the checkpoint.  Then the
+ * plan.  Then the snapshot S2: a rewriting ALTER TABLE that commits
  * after the snapshot and before the lock would make rows invisible that the
  * position counts as consumed.  Then the query, under S2.
  *
@@ -67,6 +67,7 @@
 #include "analyze.h"
 #include "batch.h"
 #include "catalog.h"
+#include "definition.h"
 #include "groups.h"
 #include "guc.h"
 #include "position.h"
@@ -378,6 +379,32 @@ lock_source(Batch *batch, bool wait, bool *is_gone)
 }
 
 /*
+ * Lock what the query of a view reads, views after what they read themselves:
+ * what a DROP ... CASCADE begins with comes before what it goes on to.  The
+ * planner takes these locks, too, but with those of our view held.  A worker
+ * does not wait, as for a leaf.
+ */
+static bool
+lock_used(Oid viewid, bool wait, bool *is_gone)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	foreach(lc, tide_definition_relations(viewid))
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (get_rel_relkind(relid) == RELKIND_VIEW &&
+			!lock_used(relid, wait, is_gone))
+			return false;
+		if (!lock_relation(relid, wait, is_gone))
+			return false;
+	}
+
+	return true;
+}
+
+/*
  * Take all locks of a batch, in the order that DROP TABLE CASCADE and DROP
  * VIEW take theirs, and read what is under them.  False: gone, or busy.
  */
@@ -391,6 +418,7 @@ lock_all(Batch *batch, Oid viewid, bool wait, bool *is_gone)
 	if (*is_gone)
 		return false;
 	if (!lock_source(batch, wait, is_gone) ||
+		!lock_used(batch->view->definition, wait, is_gone) ||
 		!lock_relation(viewid, wait, is_gone) ||
 		!lock_relation(batch->view->definition, wait, is_gone) ||
 		!lock_relation(batch->view->storage, wait, is_gone))

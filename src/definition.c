@@ -10,13 +10,21 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xact.h"
-#include "catalog/objectaddress.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_rewrite.h"
 #include "commands/tablecmds.h"
 #include "commands/view.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "rewrite/rewriteSupport.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 #include "compat.h"
@@ -70,4 +78,44 @@ tide_definition_store(Oid view, Query *query)
 
 	StoreViewQuery(view, query, replace);
 	CommandCounterIncrement();
+}
+
+/*
+ * The relations that the query of a view names, without those that views among
+ * them name.  The view need not be locked: the result is what it was a moment
+ * ago, and empty when the view is gone.
+ */
+List *
+tide_definition_relations(Oid view)
+{
+	bool		missing_ok = true;
+	bool		use_index = true;
+	Oid			rule = get_rewrite_oid(view, ViewSelectRuleName, missing_ok);
+	List	   *relations = NIL;
+	ScanKeyData keys[2];
+	Relation	depend;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!OidIsValid(rule))
+		return NIL;
+
+	depend = table_open(DependRelationId, AccessShareLock);
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RewriteRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(rule));
+	scan = systable_beginscan(depend, DependDependerIndexId, use_index, NULL,
+							  lengthof(keys), keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->refclassid == RelationRelationId && form->refobjid != view)
+			relations = list_append_unique_oid(relations, form->refobjid);
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+
+	return relations;
 }

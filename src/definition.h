@@ -11,4 +11,7 @@
 extern Oid	tide_definition_create(RangeVar *name, Query *query, Oid owner);
 extern void tide_definition_store(Oid view, Query *query);
 
+/* the relations that the query of a view names */
+extern List *tide_definition_relations(Oid view);
+
 #endif							/* TIDE_DEFINITION_H */
