@@ -281,8 +281,11 @@ tide_rebase(PG_FUNCTION_ARGS)
 
 		/* who writes to a partition by its name has not locked its parent */
 		foreach(lc, streams)
+		{
+			LockRelationOid(lfirst_oid(lc), ShareRowExclusiveLock);
 			(void) find_all_inheritors(lfirst_oid(lc), ShareRowExclusiveLock,
 									   NULL);
+		}
 	}
 
 	xid = (int64) oldest_running_xid();
