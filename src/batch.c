@@ -219,6 +219,8 @@ run_batch(Oid viewid, bool wait)
 		{
 			TideSecurity saved;
 
+			/* the owner may have changed behind our back */
+			tide_storage_give(batch->view->storage, batch->owner);
 			tide_security_enter(&saved, batch->owner, batch->view->settings);
 			read_rows(batch);
 			if (batch->is_last || !batch->is_history)

@@ -14,7 +14,8 @@
  * The query is changed before it is planned, when the rewriter has put in the
  * defaults and resolved views, so that the ordinary INSERT costs nothing.
  *
- * ProcessUtility_hook: COPY without a column list means the user's columns.
+ * ProcessUtility_hook: COPY without a column list means the user's columns; a
+ * new owner of a view can read it at once, not only after its next batch.
  *
  * The latter two only work in a session that has loaded the library, so
  * reliably only when it is preloaded.
@@ -47,6 +48,7 @@
 #include "shmem.h"
 #include "stamp.h"
 #include "stream.h"
+#include "view.h"
 
 static object_access_hook_type previous_object_access = NULL;
 static planner_hook_type previous_planner = NULL;
@@ -67,6 +69,7 @@ static void run_utility(PlannedStmt *pstmt, const char *query_string,
 						bool read_only_tree, ProcessUtilityContext context,
 						ParamListInfo params, QueryEnvironment *query_env,
 						DestReceiver *dest, QueryCompletion *qc);
+static bool gives_away(Node *statement);
 static List *copy_columns(CopyStmt *stmt);
 
 /* Install the hooks.  Called once, from _PG_init. */
@@ -307,6 +310,9 @@ run_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 			QueryEnvironment *query_env, DestReceiver *dest,
 			QueryCompletion *qc)
 {
+	/* decided now: a statement may free what it was made of */
+	bool		has_new_owner = gives_away(pstmt->utilityStmt);
+
 	if (IsA(pstmt->utilityStmt, CopyStmt))
 	{
 		List	   *columns = copy_columns((CopyStmt *) pstmt->utilityStmt);
@@ -326,6 +332,28 @@ run_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	else
 		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
 								params, query_env, dest, qc);
+
+	if (has_new_owner)
+		tide_view_follow_owners();
+}
+
+/* Does a statement change the owner of relations? */
+static bool
+gives_away(Node *statement)
+{
+	ListCell   *lc;
+
+	if (IsA(statement, ReassignOwnedStmt))
+		return true;
+	if (!IsA(statement, AlterTableStmt))
+		return false;
+	foreach(lc, ((AlterTableStmt *) statement)->cmds)
+	{
+		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_ChangeOwner)
+			return true;
+	}
+
+	return false;
 }
 
 /*

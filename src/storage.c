@@ -28,11 +28,13 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -174,7 +176,7 @@ run_utility(const char *sql)
 
 /*
  * Make tidemark_data.<name> with its index, as the extension's owner.  The
- * caller gives the view's owner SELECT and records dependencies.
+ * caller gives it to the view's owner and records dependencies.
  */
 Oid
 tide_storage_create(TideQuery *query, const char *name)
@@ -196,6 +198,78 @@ tide_storage_create(TideQuery *query, const char *name)
 	CommandCounterIncrement();
 
 	return get_relname_relid(name, schema);
+}
+
+/*
+ * Who else than its owner has a right on the storage table, as a list of OIDs;
+ * *can_read: the role given has SELECT.
+ */
+static List *
+find_grantees(Oid storage, Oid role, bool *can_read)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(storage));
+	List	   *grantees = NIL;
+	Datum		datum;
+	Acl		   *acl;
+	Oid			owner;
+	bool		isnull;
+	int			i;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", storage);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	*can_read = owner == role;
+	datum = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &isnull);
+	acl = isnull ? NULL : DatumGetAclPCopy(datum);
+	ReleaseSysCache(tuple);
+
+	for (i = 0; acl != NULL && i < ACL_NUM(acl); i++)
+	{
+		AclItem    *item = &ACL_DAT(acl)[i];
+
+		if (item->ai_grantee == owner)
+			continue;
+		if (item->ai_grantee == role &&
+			(ACLITEM_GET_PRIVS(*item) & ACL_SELECT) != 0)
+			*can_read = true;
+		grantees = list_append_unique_oid(grantees, item->ai_grantee);
+	}
+
+	return grantees;
+}
+
+/*
+ * Let the view's owner read the storage table.  When he could not, he is new,
+ * and those who could are not the owner any more.
+ */
+void
+tide_storage_give(Oid storage, Oid owner)
+{
+	char	   *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(storage)),
+												  get_rel_name(storage));
+	bool		can_read;
+	List	   *grantees = find_grantees(storage, owner, &can_read);
+	TideSecurity saved;
+	ListCell   *lc;
+
+	if (can_read)
+		return;
+
+	tide_security_enter_extension(&saved);
+	SPI_connect();
+	foreach(lc, grantees)
+	{
+		Oid			role = lfirst_oid(lc);
+
+		run_utility(psprintf("REVOKE ALL ON %s FROM %s", name,
+							 role == ACL_ID_PUBLIC ? "PUBLIC" :
+							 quote_identifier(GetUserNameFromId(role, false))));
+	}
+	run_utility(psprintf("GRANT SELECT ON %s TO %s", name,
+						 quote_identifier(GetUserNameFromId(owner, false))));
+	SPI_finish();
+	tide_security_leave(&saved);
+	CommandCounterIncrement();
 }
 
 /* Delete all rows.  The caller holds the checkpoint lock. */

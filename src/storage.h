@@ -27,6 +27,8 @@ extern TideStorageLayout *tide_storage_layout(TideQuery *query);
 /* make tidemark_data.<name>, owned by the extension's owner */
 extern Oid	tide_storage_create(TideQuery *query, const char *name);
 
+extern void tide_storage_give(Oid storage, Oid owner);
+
 typedef struct TideStorage TideStorage;
 
 extern TideStorage *tide_storage_begin(TideQuery *query, Oid storage,

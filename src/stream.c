@@ -114,7 +114,8 @@ static void report_event_time(void *arg);
 static void check_event_time(Relation rel, Query *query, const char *text);
 static char *why_no_event_time(Relation rel, Query *query);
 static void check_event_type(Query *query, const char *text);
-static Oid	create_definition(Oid relid, Query *query);
+static Oid	create_definition(Query *query);
+static void bind_definition(Oid definition, Oid relid);
 static Oid	create_index(Oid relid);
 static void build_empty_index(Oid indexid);
 static void create_guard(Oid relid);
@@ -191,11 +192,12 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	query = analyze_event_time(rel, event_time);
 	relation_close(rel, NoLock);
 
-	stream->definition = create_definition(relid, query);
+	stream->definition = create_definition(query);
 	run_ddl("ALTER TABLE %s ADD COLUMN %s tidemark.stamp DEFAULT '" INT64_FORMAT "'",
 			qualified_name(relid), TIDE_STAMP_COLUMN, TIDE_STAMP_HISTORY);
 	run_ddl("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT tidemark.txid_stamp()",
 			qualified_name(relid), TIDE_STAMP_COLUMN);
+	bind_definition(stream->definition, relid);
 	indexid = create_index(relid);
 	if (!stream->allow_update)
 		create_guard(relid);
@@ -793,27 +795,39 @@ why_no_event_time(Relation rel, Query *query)
  * owner.
  */
 static Oid
-create_definition(Oid relid, Query *query)
+create_definition(Query *query)
 {
 	char	   *name = psprintf("stream_" INT64_FORMAT,
 								tide_catalog_next_object_id());
 	RangeVar   *rangevar =
 		makeRangeVar(get_namespace_name(tide_catalog_data_schema()), name, -1);
-	ObjectAddress view;
-	ObjectAddress table;
+	Oid			definition;
 	TideSecurity saved;
 
 	tide_security_enter_extension(&saved);
-	ObjectAddressSet(view, RelationRelationId,
-					 tide_definition_create(rangevar, query,
-											tide_catalog_owner()));
-	tide_definition_store(view.objectId, query);
+	definition = tide_definition_create(rangevar, query, tide_catalog_owner());
+	tide_definition_store(definition, query);
 	tide_security_leave(&saved);
 
+	return definition;
+}
+
+/*
+ * Let the definition go with its table, and the stamp column only with the
+ * definition.
+ */
+static void
+bind_definition(Oid definition, Oid relid)
+{
+	ObjectAddress view;
+	ObjectAddress table;
+
+	ObjectAddressSet(view, RelationRelationId, definition);
 	ObjectAddressSet(table, RelationRelationId, relid);
 	recordDependencyOn(&view, &table, DEPENDENCY_AUTO);
-
-	return view.objectId;
+	table.objectSubId = get_attnum(relid, TIDE_STAMP_COLUMN);
+	if (table.objectSubId != InvalidAttrNumber)
+		recordDependencyOn(&view, &table, DEPENDENCY_NORMAL);
 }
 
 /*
@@ -1037,8 +1051,6 @@ tide_stream_repair(void)
 	{
 		Oid			relid = lfirst_oid(lc);
 		TideStream *stream = tide_catalog_read_stream(relid);
-		ObjectAddress view;
-		ObjectAddress table;
 
 		if (stream == NULL || has_dependency(stream->definition, relid))
 			continue;
@@ -1051,9 +1063,7 @@ tide_stream_repair(void)
 			tide_catalog_delete_stream(relid);
 			continue;
 		}
-		ObjectAddressSet(view, RelationRelationId, stream->definition);
-		ObjectAddressSet(table, RelationRelationId, relid);
-		recordDependencyOn(&view, &table, DEPENDENCY_AUTO);
+		bind_definition(stream->definition, relid);
 	}
 }
 

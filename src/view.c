@@ -25,6 +25,7 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
@@ -85,7 +86,6 @@ static void skip_history(TideCheckpoint *checkpoint);
 static void check_privileges(TideQuery *query);
 static Query *make_output_query(TideQuery *query, TideView *view);
 static void record_parts(TideView *view);
-static void grant_select(Oid storage, Oid role);
 
 /* --------------------------------------------------------------------------
  * Creating
@@ -171,7 +171,7 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 
 	view->storage = tide_storage_create(query, psprintf("view_" INT64_FORMAT,
 														number));
-	grant_select(view->storage, GetUserId());
+	tide_storage_give(view->storage, GetUserId());
 	definition->targetList = query->output;
 	view->view = tide_definition_create(name, definition, GetUserId());
 	tide_definition_store(view->view, make_output_query(query, view));
@@ -507,34 +507,66 @@ make_output_query(TideQuery *query, TideView *view)
 static void
 record_parts(TideView *view)
 {
+	ObjectAddresses *types = new_object_addresses();
+	Relation	storage = table_open(view->storage, NoLock);
+	TupleDesc	desc = RelationGetDescr(storage);
 	ObjectAddress whole;
 	ObjectAddress part;
+	int			i;
 
 	ObjectAddressSet(whole, RelationRelationId, view->view);
 	ObjectAddressSet(part, RelationRelationId, view->definition);
 	recordDependencyOn(&part, &whole, DEPENDENCY_INTERNAL);
 	ObjectAddressSet(part, RelationRelationId, view->storage);
 	recordDependencyOn(&part, &whole, DEPENDENCY_INTERNAL);
+
+	/*
+	 * DROP TYPE ... CASCADE must come to the view before it comes to a column
+	 * of the storage, which it would drop after the storage itself.  Of the
+	 * dependents of a type it takes the newest first.
+	 */
+	for (i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		ObjectAddressSet(part, TypeRelationId, att->atttypid);
+		add_exact_object_address(&part, types);
+		if (!OidIsValid(att->attcollation))
+			continue;
+		ObjectAddressSet(part, CollationRelationId, att->attcollation);
+		add_exact_object_address(&part, types);
+	}
+	record_object_address_dependencies(&whole, types, DEPENDENCY_NORMAL);
+	free_object_addresses(types);
+	table_close(storage, NoLock);
 }
 
-/* Give a role SELECT on a storage table. */
-static void
-grant_select(Oid storage, Oid role)
+/*
+ * An owner may have changed: let the owner of each view, and nobody else, read
+ * its storage.
+ */
+void
+tide_view_follow_owners(void)
 {
-	char	   *sql = psprintf("GRANT SELECT ON %s TO %s",
-							   quote_qualified_identifier(get_namespace_name(get_rel_namespace(storage)),
-														  get_rel_name(storage)),
-							   quote_identifier(GetUserNameFromId(role, false)));
-	TideSecurity saved;
-	int			result;
+	ListCell   *lc;
 
-	tide_security_enter_extension(&saved);
-	SPI_connect();
-	result = SPI_execute(sql, false, 0);
-	if (result != SPI_OK_UTILITY)
-		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(result));
-	SPI_finish();
-	tide_security_leave(&saved);
+	CommandCounterIncrement();
+	if (!tide_catalog_exists())
+		return;
+	foreach(lc, tide_catalog_read_views())
+	{
+		TideView   *view = lfirst(lc);
+		HeapTuple	tuple = SearchSysCache1(RELOID,
+											ObjectIdGetDatum(view->view));
+		Oid			owner;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view->storage)))
+			tide_storage_give(view->storage, owner);
+	}
 }
 
 /* --------------------------------------------------------------------------
