@@ -340,6 +340,15 @@ CREATE TABLE tidemark.failure (
 	context text
 ) WITH (fillfactor = 50);
 
+-- How many late rows each window missed, by its start as the storage table has
+-- it; a window without late rows has no row.
+CREATE TABLE tidemark.late_window (
+	view regclass NOT NULL,
+	window_start timestamptz NOT NULL,
+	rows int8 NOT NULL,
+	PRIMARY KEY (view, window_start)
+) WITH (fillfactor = 50);
+
 COMMENT ON SEQUENCE tidemark.object_id IS
 'numbers the definition views and storage tables';
 COMMENT ON TABLE tidemark.stream IS
@@ -357,6 +366,9 @@ COMMENT ON TABLE tidemark.batch IS
 COMMENT ON TABLE tidemark.failure IS
 'failures that continuous views are in; see the view failures';
 
+COMMENT ON TABLE tidemark.late_window IS
+'rows that came too late for their window, counted by window';
+
 SELECT pg_catalog.pg_extension_config_dump('tidemark.object_id', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.stream', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.continuous_view', '');
@@ -364,6 +376,7 @@ SELECT pg_catalog.pg_extension_config_dump('tidemark.checkpoint', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.leaf', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.piece', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.batch', '');
+SELECT pg_catalog.pg_extension_config_dump('tidemark.late_window', '');
 
 -- ---------------------------------------------------------------------------
 -- Section 4: windows
@@ -545,6 +558,41 @@ AS 'MODULE_PATHNAME', 'tide_explain'
 LANGUAGE C STABLE STRICT PARALLEL RESTRICTED ROWS 10;
 COMMENT ON FUNCTION tidemark.explain(regclass) IS
 'how a continuous view is maintained: stream, window, keys, aggregates, settings, position';
+
+CREATE FUNCTION tidemark.verify(
+	view regclass,
+	since timestamptz DEFAULT NULL,
+	OUT verdict text,
+	OUT window_start timestamptz,
+	OUT keys jsonb,
+	OUT expected jsonb,
+	OUT found jsonb)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'tide_verify'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION tidemark.verify(regclass, timestamptz) IS
+'compare a continuous view with its query over the rows it has consumed: the groups that differ, and why';
+
+-- What verify adds to the WHERE clause of a query.
+CREATE FUNCTION tidemark.verify_row(
+	leaf oid,
+	stamp tidemark.stamp,
+	event_time timestamptz)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'tide_verify_row'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.verify_row(oid, tidemark.stamp, timestamptz) IS
+'has the view that is being verified consumed the row; for tidemark.verify only';
+
+CREATE FUNCTION tidemark.verify_row(
+	leaf oid,
+	stamp tidemark.stamp,
+	event_time timestamp)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'tide_verify_row'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.verify_row(oid, tidemark.stamp, timestamp) IS
+'has the view that is being verified consumed the row; for tidemark.verify only';
 
 -- ---------------------------------------------------------------------------
 -- Section 7: running

@@ -90,6 +90,7 @@ static AttrNumber add_input(TideQuery *result, Expr *expr);
 static Node *replace_output(Node *node, OutputContext *context);
 static Aggref *make_input_aggref(TideQuery *result, Aggref *aggref);
 static Node *make_input_var(TideQuery *result, Expr *expr);
+static void make_plain(OutputContext *context);
 static void finish_input(TideQuery *result);
 static void plan_aggregates(TideQuery *result, List *aggrefs);
 static int64 make_fingerprint(TideQuery *result);
@@ -174,6 +175,8 @@ tide_analyze(Query *query)
 		result->having = replace_output(having, &output);
 		tide_refuse_output(result->having);
 	}
+
+	make_plain(&output);
 
 	/* the query that gives the input row */
 	input->targetList = result->input->targetList;
@@ -678,6 +681,63 @@ make_input_var(TideQuery *result, Expr *expr)
 }
 
 /*
+ * The defining query with all that is stored of a group as its columns.
+ */
+static void
+make_plain(OutputContext *context)
+{
+	TideQuery  *result = context->result;
+	Query	   *plain = copyObject(context->query);
+	List	   *columns = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, plain->groupClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		TargetEntry *tle = get_sortgroupclause_tle(clause, plain->targetList);
+		AttrNumber	attno = InvalidAttrNumber;
+		ListCell   *lc3;
+
+		forboth(lc2, context->group_exprs, lc3, context->group_vars)
+		{
+			if (equal(tle->expr, lfirst(lc2)))
+				attno = lfirst_node(Var, lc3)->varattno;
+		}
+		tle = flatCopyTargetEntry(tle);
+		tle->resno = list_length(columns) + 1;
+		tle->resname = psprintf("group_%d", tle->resno);
+		tle->resjunk = false;
+		columns = lappend(columns, tle);
+		result->plain_attnos = lappend_int(result->plain_attnos, attno);
+	}
+	foreach(lc, context->aggrefs)
+	{
+		AttrNumber	attno = list_length(columns) + 1;
+
+		columns = lappend(columns,
+						  makeTargetEntry(copyObject(lfirst(lc)), attno,
+										  psprintf("aggregate_%d", attno),
+										  false));
+		result->plain_attnos =
+			lappend_int(result->plain_attnos,
+						TIDE_OUTPUT_AGG(result, foreach_current_index(lc)));
+	}
+
+	rt_fetch(result->stream_rti, plain->rtable)->inh = true;
+	plain->querySource = QSRC_ORIGINAL;
+	plain->canSetTag = true;
+	plain->targetList = columns;
+	plain->hasAggs = context->aggrefs != NIL;
+	/* grouping without keys and aggregates, as HAVING alone makes it */
+	plain->havingQual = plain->groupClause == NIL && !plain->hasAggs ?
+		makeBoolConst(true, false) : NULL;
+	plain->constraintDeps = NIL;
+	plain->hasSubLinks = checkExprHasSubLink((Node *) plain);
+	result->plain = plain;
+}
+
+/*
  * Turn the defining query, whose target list is the input row by now, into an
  * ordinary query without groups.
  */
@@ -786,16 +846,25 @@ describe_type(Oid type, int32 typmod, Oid collation, StringInfo out)
 PlannedStmt *
 tide_analyze_plan_input(TideQuery *query)
 {
-	Query	   *input = copyObject(query->input);
+	return tide_analyze_plan_plain(query->input);
+}
+
+/*
+ * Plan a query that analysis made.
+ */
+PlannedStmt *
+tide_analyze_plan_plain(Query *plain)
+{
+	Query	   *input = copyObject(plain);
 	List	   *rewritten;
 
 	AcquireRewriteLocks(input, true, false);
 	rewritten = QueryRewrite(input);
 	if (list_length(rewritten) != 1)
-		elog(ERROR, "input query was rewritten into %d queries",
+		elog(ERROR, "query was rewritten into %d queries",
 			 list_length(rewritten));
 	return pg_plan_query(linitial_node(Query, rewritten),
-						 "tidemark input query", 0, NULL);
+						 "tidemark query", 0, NULL);
 }
 
 /*

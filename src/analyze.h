@@ -40,6 +40,11 @@ typedef struct TideKey
  * arguments and filters of the aggregates.  The stream is the range table
  * entry stream_rti with inh = false: the stream scan reads all its leaves.
  *
+ * plain is the defining query itself, for whoever checks what batches have come
+ * to: ordinary grouping and aggregation over the whole stream (inh = true),
+ * without HAVING.  Its columns are the grouping expressions as written, then
+ * the aggregates.
+ *
  * output is the query of the user's view: target list and HAVING over the
  * storage table, in which Vars have varno 1 and varattno TIDE_OUTPUT_*: the
  * caller maps them to storage columns (storage.h) before it is deparsed.
@@ -51,6 +56,8 @@ typedef struct TideQuery
 	Expr	   *event_time;		/* over the stream, Vars with stream_rti */
 	Oid			event_type;		/* TIMESTAMPTZOID or TIMESTAMPOID */
 	Query	   *input;
+	Query	   *plain;
+	List	   *plain_attnos;	/* TIDE_OUTPUT_* of the columns of plain */
 	TideWindow	window;
 	int			nkeys;
 	TideKey    *keys;
@@ -86,6 +93,9 @@ extern Query *tide_analyze_definition(Oid definition);
  * AcquireRewriteLocks, QueryRewrite, and no CURSOR_OPT_PARALLEL_OK.
  */
 extern PlannedStmt *tide_analyze_plan_input(TideQuery *query);
+
+/* the same for plain, in which the stream is read as any table is */
+extern PlannedStmt *tide_analyze_plan_plain(Query *plain);
 
 /* what a batch maintains, in words: one line each, for explain */
 extern void tide_analyze_describe(TideQuery *query, StringInfo out);

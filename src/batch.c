@@ -70,6 +70,7 @@
 #include "definition.h"
 #include "groups.h"
 #include "guc.h"
+#include "late.h"
 #include "position.h"
 #include "scan.h"
 #include "security.h"
@@ -108,6 +109,7 @@ typedef struct Batch
 	TideJudge	judge;
 	TideCounters counters;
 	TideScanRequest request;
+	TideLate   *late;
 	TideAggExec *aggs;
 	TideGroups *groups;
 	TideStorage *storage;
@@ -1034,7 +1036,9 @@ read_rows(Batch *batch)
 	memset(request, 0, sizeof(*request));
 	request->query = batch->query;
 	request->judge = &batch->judge;
+	batch->late = tide_late_begin(batch->view->view);
 	request->counters = &batch->counters;
+	request->late = batch->late;
 	request->estimate = batch->checkpoint->batch_id == 0 ? 1000000 : 10000;
 	tide_scan_set_request(request);
 	PG_TRY();
@@ -1231,6 +1235,7 @@ write_checkpoint(Batch *batch)
 	TideCheckpoint *checkpoint = batch->checkpoint;
 	Oid			view = batch->view->view;
 
+	tide_late_end(batch->late);
 	tide_storage_end(batch->storage);
 	tide_groups_end(batch->groups);
 	tide_aggregate_end(batch->aggs);

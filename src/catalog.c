@@ -11,7 +11,7 @@
  * syscache: they see whatever is committed when they run, in every isolation
  * level, and the transaction's own earlier commands.
  *
- * LOCKING: rows of checkpoint, leaf, piece and batch of a view are written
+ * LOCKING: rows of checkpoint, leaf, piece, batch and late_window of a view are written
  * only under the checkpoint lock of the view (tide_catalog_lock_checkpoint), a
  * heavyweight lock that is held to the end of the transaction.  It is not a
  * tuple lock because that would cost a transaction id even where a batch finds
@@ -118,6 +118,11 @@
 #define Anum_batch_counters					5
 #define Anum_batch_totals					6
 
+#define Natts_late_window					3
+#define Anum_late_window_view				1
+#define Anum_late_window_window_start		2
+#define Anum_late_window_rows				3
+
 #define Natts_failure						10
 #define Anum_failure_view					1
 #define Anum_failure_attempts				2
@@ -145,10 +150,14 @@ typedef struct Row
 
 static Relation open_table(const char *name, LOCKMODE lockmode);
 static int	make_keys(ScanKey keys, Oid first, Oid second);
+static Oid	primary_key_index(Relation rel);
 static HeapTuple fetch_row(Relation rel, Oid first, Oid second);
 static HeapTuple fetch_row_as_of(Relation rel, Oid first, Oid second,
 								 Snapshot snapshot);
 static List *fetch_rows(Relation rel, AttrNumber attno, Oid key);
+static List *fetch_rows_as_of(Relation rel, AttrNumber attno, Oid key,
+							  Snapshot snapshot);
+static void announce_change(Relation rel);
 static void insert_row(const char *table, Row *row);
 static void put_row(const char *table, Oid first, Oid second, Row *row);
 static bool delete_rows(const char *table, Oid first, Oid second);
@@ -645,6 +654,7 @@ tide_catalog_delete_view(Oid view)
 	(void) delete_rows("piece", view, InvalidOid);
 	(void) delete_rows("batch", view, InvalidOid);
 	(void) delete_rows("failure", view, InvalidOid);
+	(void) delete_rows("late_window", view, InvalidOid);
 }
 
 /* --------------------------------------------------------------------------
@@ -867,11 +877,18 @@ tide_catalog_append_batch(const TideCheckpoint *checkpoint)
 List *
 tide_catalog_read_leaves(Oid view)
 {
+	return tide_catalog_read_leaves_as_of(view, NULL);
+}
+
+/* The same as a snapshot sees it. */
+List *
+tide_catalog_read_leaves_as_of(Oid view, Snapshot snapshot)
+{
 	Relation	rel = open_table("leaf", AccessShareLock);
 	List	   *leaves = NIL;
 	ListCell   *lc;
 
-	foreach(lc, fetch_rows(rel, Anum_leaf_view, view))
+	foreach(lc, fetch_rows_as_of(rel, Anum_leaf_view, view, snapshot))
 	{
 		TideLeaf   *leaf = palloc(sizeof(TideLeaf));
 		Row			row;
@@ -961,6 +978,95 @@ void
 tide_catalog_delete_piece(Oid view, Oid leaf)
 {
 	(void) delete_rows("piece", view, leaf);
+}
+
+/* --------------------------------------------------------------------------
+ * Late rows
+ * --------------------------------------------------------------------------
+ */
+
+/* Begin to read the tally of a window, as the catalog or a snapshot sees it. */
+static SysScanDesc
+begin_late_scan(Relation rel, Oid view, int64 window_start, Snapshot snapshot)
+{
+	Oid			index = primary_key_index(rel);
+	ScanKeyData keys[2];
+
+	ScanKeyInit(&keys[0], Anum_late_window_view, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(view));
+	ScanKeyInit(&keys[1], Anum_late_window_window_start,
+				BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
+				TimestampTzGetDatum(window_start));
+
+	return systable_beginscan(rel, index, OidIsValid(index), snapshot,
+							  lengthof(keys), keys);
+}
+
+/* The rows of a tuple of late_window. */
+static int64
+get_late_rows(Relation rel, HeapTuple tuple)
+{
+	bool		isnull;
+
+	return DatumGetInt64(heap_getattr(tuple, Anum_late_window_rows,
+									  RelationGetDescr(rel), &isnull));
+}
+
+/* Add to the tally of a window.  The caller holds the checkpoint lock. */
+void
+tide_catalog_add_late(Oid view, int64 window_start, int64 rows)
+{
+	Relation	rel = open_table("late_window", RowExclusiveLock);
+	SysScanDesc scan = begin_late_scan(rel, view, window_start, NULL);
+	HeapTuple	old = systable_getnext(scan);
+	HeapTuple	new;
+	Row			row;
+
+	if (HeapTupleIsValid(old))
+		rows += get_late_rows(rel, old);
+	init_row(&row);
+	set_column(&row, Anum_late_window_view, ObjectIdGetDatum(view));
+	set_column(&row, Anum_late_window_window_start,
+			   TimestampTzGetDatum(window_start));
+	set_column(&row, Anum_late_window_rows, Int64GetDatum(rows));
+	new = heap_form_tuple(RelationGetDescr(rel), row.values, row.nulls);
+	if (HeapTupleIsValid(old))
+		CatalogTupleUpdate(rel, &old->t_self, new);
+	else
+		CatalogTupleInsert(rel, new);
+	systable_endscan(scan);
+	announce_change(rel);
+	table_close(rel, RowExclusiveLock);
+}
+
+/* The tally of a window, as a snapshot sees it. */
+int64
+tide_catalog_read_late(Oid view, int64 window_start, Snapshot snapshot)
+{
+	Relation	rel = open_table("late_window", AccessShareLock);
+	SysScanDesc scan = begin_late_scan(rel, view, window_start, snapshot);
+	HeapTuple	tuple = systable_getnext(scan);
+	int64		rows = HeapTupleIsValid(tuple) ? get_late_rows(rel, tuple) : 0;
+
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	return rows;
+}
+
+/* The tally of all windows of a view, as a snapshot sees it. */
+int64
+tide_catalog_sum_late(Oid view, Snapshot snapshot)
+{
+	Relation	rel = open_table("late_window", AccessShareLock);
+	int64		sum = 0;
+	ListCell   *lc;
+
+	foreach(lc, fetch_rows_as_of(rel, Anum_late_window_view, view, snapshot))
+		sum += get_late_rows(rel, lfirst(lc));
+	table_close(rel, AccessShareLock);
+
+	return sum;
 }
 
 /* --------------------------------------------------------------------------
@@ -1115,6 +1221,13 @@ fetch_row_as_of(Relation rel, Oid first, Oid second, Snapshot snapshot)
 static List *
 fetch_rows(Relation rel, AttrNumber attno, Oid key)
 {
+	return fetch_rows_as_of(rel, attno, key, NULL);
+}
+
+/* The same as a snapshot sees it; NULL: the catalog snapshot. */
+static List *
+fetch_rows_as_of(Relation rel, AttrNumber attno, Oid key, Snapshot snapshot)
+{
 	ScanKeyData keys[1];
 	int			nkeys = OidIsValid(key) ? 1 : 0;
 	Oid			index = attno == 1 ? primary_key_index(rel) : InvalidOid;
@@ -1124,7 +1237,7 @@ fetch_rows(Relation rel, AttrNumber attno, Oid key)
 
 	ScanKeyInit(&keys[0], attno, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(key));
-	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, nkeys,
+	scan = systable_beginscan(rel, index, OidIsValid(index), snapshot, nkeys,
 							  keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 		rows = lappend(rows, heap_copytuple(tuple));

@@ -199,12 +199,19 @@ extern void tide_catalog_update_checkpoint(const TideCheckpoint *checkpoint);
 extern void tide_catalog_append_batch(const TideCheckpoint *checkpoint);
 
 extern List *tide_catalog_read_leaves(Oid view);
+extern List *tide_catalog_read_leaves_as_of(Oid view, Snapshot snapshot);
 extern void tide_catalog_put_leaf(Oid view, const TideLeaf *leaf);
 extern void tide_catalog_delete_leaf(Oid view, Oid leaf);
 
 extern List *tide_catalog_read_pieces(Oid view);
 extern void tide_catalog_put_piece(Oid view, const TidePiece *piece);
 extern void tide_catalog_delete_piece(Oid view, Oid leaf);
+
+/* tally of late rows by the start of their window, on the window axis */
+extern void tide_catalog_add_late(Oid view, int64 window_start, int64 rows);
+extern int64 tide_catalog_read_late(Oid view, int64 window_start,
+									Snapshot snapshot);
+extern int64 tide_catalog_sum_late(Oid view, Snapshot snapshot);
 
 /* failures */
 extern TideFailure *tide_catalog_read_failure(Oid view);

@@ -350,6 +350,22 @@ hash_to_store(TideGroups *groups)
 	return (int64) hash;
 }
 
+/* The hash under which keys are stored. */
+int64
+tide_groups_hash(TideGroups *groups, const Datum *keys, const bool *nulls)
+{
+	MemoryContext old_context = MemoryContextSwitchTo(groups->row_memory);
+	int64		hash;
+
+	memcpy(groups->probe_values, keys, sizeof(Datum) * groups->nkeys);
+	memcpy(groups->probe_nulls, nulls, sizeof(bool) * groups->nkeys);
+	hash = hash_to_store(groups);
+	MemoryContextSwitchTo(old_context);
+	MemoryContextReset(groups->row_memory);
+
+	return hash;
+}
+
 /* A hash of the probe's keys that is good for the table. */
 static uint64
 hash_quickly(TideGroups *groups)

@@ -44,6 +44,9 @@ extern Size tide_groups_memory(TideGroups *groups);
 /* all groups, sorted by (window_start, key_hash) */
 extern TideGroup **tide_groups_sorted(TideGroups *groups);
 extern TupleDesc tide_groups_key_desc(TideGroups *groups);
+/* the hash under which keys are stored */
+extern int64 tide_groups_hash(TideGroups *groups, const Datum *keys,
+							  const bool *nulls);
 
 /*
  * An expression that compares the keys of two slots of the key desc as GROUP

@@ -148,7 +148,7 @@ tables_exist(void)
 {
 	static const char *const tables[] = {
 		"stream", "continuous_view", "checkpoint", "leaf", "piece", "batch",
-		"failure"
+		"failure", "late_window"
 	};
 	int			i;
 

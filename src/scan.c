@@ -454,7 +454,11 @@ next_passed_row(TideScanState *state)
 				 !ExecQual(node->ss.ps.qual, context))
 			counters->v[TIDE_ROWS_FILTERED]++;
 		else if (verdict == TIDE_VERDICT_LATE)
+		{
 			counters->v[TIDE_ROWS_LATE]++;
+			if (counters == request->counters)
+				tide_late_add(request->late, request->judge->window_start);
+		}
 		else
 		{
 			if (counters == request->counters)

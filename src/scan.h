@@ -10,6 +10,7 @@
 
 #include "analyze.h"
 #include "catalog.h"
+#include "late.h"
 #include "watermark.h"
 
 /* one leaf to read: rows consumed by `to` and not by `from` */
@@ -30,6 +31,7 @@ typedef struct TideScanRequest
 	Snapshot	snapshot;
 	TideJudge  *judge;
 	TideCounters *counters;		/* fates but USED are counted here */
+	TideLate   *late;			/* late rows are tallied here */
 	double		estimate;		/* rows, for the planner */
 	bool		unstamped;		/* instead: rows without a stamp */
 	int64		passed;			/* rows handed to the query */

@@ -133,6 +133,7 @@ tide_watermark_judge(TideJudge *judge, bool isnull, int64 event_time,
 
 	if (judge->window->kind == TIDE_WINDOW_NONE)
 		start = event_time;
+	judge->window_start = start;
 	if (start < judge->not_before)
 		return TIDE_VERDICT_BEFORE_START;
 	return start < judge->late_before ?

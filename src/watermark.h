@@ -23,6 +23,7 @@ typedef struct TideJudge
 	int64		late_before;	/* windows that start earlier are final at W0 */
 	int64		not_before;		/* windows that start earlier are left out */
 	int64		max_event_time; /* of all rows so far, not capped */
+	int64		window_start;	/* of the row that was judged last */
 } TideJudge;
 
 typedef enum TideVerdict
