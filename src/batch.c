@@ -74,6 +74,7 @@
 #include "position.h"
 #include "scan.h"
 #include "security.h"
+#include "shmem.h"
 #include "stamp.h"
 #include "storage.h"
 #include "watermark.h"
@@ -271,7 +272,7 @@ tide_batch_has_consumed(const TideView *view, const TidePosition *position)
 {
 	MemoryContext old_context = CurrentMemoryContext;
 	MemoryContext context;
-	bool		wait = true;
+	bool		wait = false;
 	Batch	   *batch;
 	Snapshot	snapshot;
 	bool		has_consumed;
@@ -281,7 +282,7 @@ tide_batch_has_consumed(const TideView *view, const TidePosition *position)
 	MemoryContextSwitchTo(context);
 	batch = begin_looking(view, wait);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	has_consumed = batch == NULL || !has_work(batch, snapshot, position);
+	has_consumed = batch != NULL && !has_work(batch, snapshot, position);
 	UnregisterSnapshot(snapshot);
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(context);
@@ -1254,5 +1255,7 @@ write_checkpoint(Batch *batch)
 		tide_catalog_append_batch(checkpoint);
 	}
 	tide_catalog_update_checkpoint(checkpoint);
-	(void) tide_catalog_delete_failure(view);
+	/* the scheduler knows the failure, too, and would wait for the next try */
+	if (tide_catalog_delete_failure(view))
+		tide_shmem_wake_catalog_at_commit();
 }

@@ -37,7 +37,7 @@ extern TideBatchReport tide_batch_run(Oid view, bool wait);
 
 /*
  * Is everything that the position has consumed in the view?  Locks the source
- * and its leaves (AccessShare).
+ * and its leaves (AccessShare) without waiting: false when they are locked.
  */
 extern bool tide_batch_has_consumed(const TideView *view,
 									const TidePosition *position);

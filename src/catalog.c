@@ -135,6 +135,21 @@
 #define Anum_failure_hint					9
 #define Anum_failure_context				10
 
+/* the tables and their number of columns */
+static const struct
+{
+	const char *name;
+	int			natts;
+}			known_tables[] = {
+	{"batch", Natts_batch},
+	{"checkpoint", Natts_checkpoint},
+	{"continuous_view", Natts_view},
+	{"failure", Natts_failure},
+	{"leaf", Natts_leaf},
+	{"piece", Natts_piece},
+	{"stream", Natts_stream}
+};
+
 /* how long batches are kept */
 #define BATCH_HISTORY						USECS_PER_HOUR
 
@@ -1151,11 +1166,34 @@ tide_catalog_delete_failure(Oid view)
  * --------------------------------------------------------------------------
  */
 
-/* Open one of our tables. */
+/*
+ * Open one of our tables.  One that was made by another version of the script
+ * than the library knows is refused: its columns would be misread.
+ */
 static Relation
 open_table(const char *name, LOCKMODE lockmode)
 {
-	return table_open(tide_catalog_table(name), lockmode);
+	Relation	rel = table_open(tide_catalog_table(name), lockmode);
+	int			i;
+
+	for (i = 0; i < lengthof(known_tables); i++)
+	{
+		if (strcmp(name, known_tables[i].name) != 0)
+			continue;
+		if (RelationGetNumberOfAttributes(rel) != known_tables[i].natts)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("table \"%s.%s\" is of another version of tidemark",
+							SCHEMA_NAME, name),
+					 errdetail("It has %d columns, the library knows %d.",
+							   RelationGetNumberOfAttributes(rel),
+							   known_tables[i].natts),
+					 errhint("Run ALTER EXTENSION tidemark UPDATE, and restart the server if the library was updated.")));
+		return rel;
+	}
+
+	elog(ERROR, "unknown table \"%s\"", name);
+	return NULL;				/* keep the compiler quiet */
 }
 
 /*
