@@ -129,6 +129,7 @@ struct TideAggExec
 	AggState   *partial;
 	AggState   *combining;
 	Transition *transitions;	/* per transition state, or NULL: general */
+	Oid		   *combine_in_line;	/* combine functions that are done in line */
 	int			natts_used;		/* columns of the input row they need */
 	TupleTableSlot *input_slot; /* input rows that are not virtual */
 	TupleTableSlot *state_slot; /* input of the combining node */
@@ -141,6 +142,8 @@ static void advance_directly(TideAggExec *exec, AggStatePerGroup group,
 static Form_pg_aggregate read_aggregate(Oid aggfnoid, HeapTuple *tuple);
 static Agg *make_agg_node(List *aggrefs, AggSplit split, List *types,
 						  List *typmods, List *collations);
+static void merge_directly(TideAggExec *exec, AggStatePerGroup group,
+						   const Datum *stored, const bool *stored_nulls);
 static void combine_state(TideAggExec *exec, const Datum *states,
 						  const bool *nulls);
 static void finalize_value(AggState *aggstate, AggStatePerAgg peragg,
@@ -493,6 +496,27 @@ classify_transition(Oid transfn)
 }
 
 /*
+ * The combine function that a transition function done in line has in
+ * PostgreSQL's own aggregates; a user's aggregate may have another one.
+ */
+static Oid
+expected_combine(TransitionKind kind, Oid transfn)
+{
+	switch (kind)
+	{
+		case TRANSITION_CALL:
+			return InvalidOid;
+		case TRANSITION_COUNT:
+		case TRANSITION_COUNT_ANY:
+		case TRANSITION_SUM_INT2:
+		case TRANSITION_SUM_INT4:
+			return F_INT8PL;
+		default:
+			return transfn;
+	}
+}
+
+/*
  * How to advance each state directly, in the current context; NULL when an
  * argument is something else than a column.
  */
@@ -504,6 +528,7 @@ make_transitions(TideAggExec *exec)
 	int			transno;
 	ListCell   *lc;
 
+	exec->combine_in_line = palloc0(sizeof(Oid) * ntrans);
 	for (transno = 0; transno < ntrans; transno++)
 	{
 		AggStatePerTrans pertrans = &exec->partial->pertrans[transno];
@@ -515,6 +540,8 @@ make_transitions(TideAggExec *exec)
 			return NULL;
 		transition->pertrans = pertrans;
 		transition->kind = classify_transition(pertrans->transfn_oid);
+		exec->combine_in_line[transno] = expected_combine(transition->kind,
+														  pertrans->transfn_oid);
 		transition->filter = aggref->aggfilter == NULL ? -1 :
 			input_column((Node *) aggref->aggfilter);
 		if (aggref->aggfilter != NULL && transition->filter < 0)
@@ -538,31 +565,25 @@ make_transitions(TideAggExec *exec)
 }
 
 /*
- * Call a transition function, as the executor does it: a strict one is not
+ * Call the transition function of a node, or its combine function, with the
+ * arguments in its fcinfo from 1, as the executor does it: a strict one is not
  * called with NULL, and the first value may be the first state; a state by
  * reference belongs to the aggregate context.
  */
 static void
-call_transition(AggState *aggstate, Transition *transition,
-				AggStatePerGroup state, TupleTableSlot *input)
+call_function(AggState *aggstate, AggStatePerTrans pertrans, int nargs,
+			  AggStatePerGroup state)
 {
-	AggStatePerTrans pertrans = transition->pertrans;
 	FunctionCallInfo fcinfo = pertrans->transfn_fcinfo;
 	MemoryContext old_context;
 	Datum		value;
 	int			i;
 
-	for (i = 0; i < transition->nargs; i++)
-	{
-		int			column = transition->args[i];
-
-		fcinfo->args[i + 1].value = input->tts_values[column];
-		fcinfo->args[i + 1].isnull = input->tts_isnull[column];
-		if (fcinfo->args[i + 1].isnull && pertrans->transfn.fn_strict)
-			return;
-	}
 	if (pertrans->transfn.fn_strict)
 	{
+		for (i = 1; i <= nargs; i++)
+			if (fcinfo->args[i].isnull)
+				return;
 		if (state->noTransValue)
 		{
 			old_context =
@@ -596,6 +617,22 @@ call_transition(AggState *aggstate, Transition *transition,
 	state->transValue = value;
 	state->transValueIsNull = fcinfo->isnull;
 	MemoryContextSwitchTo(old_context);
+}
+
+/* Call a transition function with the columns of an input row. */
+static void
+call_transition(AggState *aggstate, Transition *transition,
+				AggStatePerGroup state, TupleTableSlot *input)
+{
+	NullableDatum *args = transition->pertrans->transfn_fcinfo->args;
+	int			i;
+
+	for (i = 0; i < transition->nargs; i++)
+	{
+		args[i + 1].value = input->tts_values[transition->args[i]];
+		args[i + 1].isnull = input->tts_isnull[transition->args[i]];
+	}
+	call_function(aggstate, transition->pertrans, transition->nargs, state);
 }
 
 /* Keep the smaller, or the larger, of two numbers, or the first one. */
@@ -808,13 +845,18 @@ tide_aggregate_merge(TideAggExec *exec, AggStatePerGroup group,
 	if (exec->combining == NULL)
 		return;
 
-	init_group(exec->combining, ntrans, exec->merged);
-	if (stored != NULL)
-		combine_state(exec, stored, stored_nulls);
-	for (transno = 0; transno < ntrans; transno++)
-		serialize_state(exec, transno, group, &states[transno],
-						&state_nulls[transno]);
-	combine_state(exec, states, state_nulls);
+	if (exec->transitions != NULL)
+		merge_directly(exec, group, stored, stored_nulls);
+	else
+	{
+		init_group(exec->combining, ntrans, exec->merged);
+		if (stored != NULL)
+			combine_state(exec, stored, stored_nulls);
+		for (transno = 0; transno < ntrans; transno++)
+			serialize_state(exec, transno, group, &states[transno],
+							&state_nulls[transno]);
+		combine_state(exec, states, state_nulls);
+	}
 
 	/* serialise first: a final function may write to the state */
 	for (transno = 0; transno < ntrans; transno++)
@@ -878,6 +920,109 @@ wrap_state(TideAggExec *exec, int transno, Datum serialized)
 	memcpy(state->data, VARDATA_ANY(payload), length);
 
 	return PointerGetDatum(state);
+}
+
+/* The state in memory of a stored one, in the current context. */
+static Datum
+read_state(TideAggExec *exec, int transno, Datum stored)
+{
+	AggStatePerTrans pertrans = &exec->combining->pertrans[transno];
+	FunctionCallInfo fcinfo = pertrans->deserialfn_fcinfo;
+
+	if (!OidIsValid(pertrans->deserialfn_oid))
+		return stored;
+	fcinfo->args[0].value = unwrap_state(exec, transno, stored);
+	fcinfo->args[0].isnull = false;
+	fcinfo->isnull = false;
+
+	return FunctionCallInvoke(fcinfo);
+}
+
+/* Combine two states of a kind that is done in line; neither is NULL. */
+static void
+combine_in_line(TransitionKind kind, AggStatePerGroup state, Datum other)
+{
+	int64		sum;
+
+	switch (kind)
+	{
+		case TRANSITION_COUNT:
+		case TRANSITION_COUNT_ANY:
+		case TRANSITION_SUM_INT2:
+		case TRANSITION_SUM_INT4:
+			if (pg_add_s64_overflow(DatumGetInt64(state->transValue),
+									DatumGetInt64(other), &sum))
+				ereport(ERROR,
+						(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+						 errmsg("bigint out of range")));
+			state->transValue = Int64GetDatum(sum);
+			break;
+		default:
+			/* the state is of the type of the argument */
+			advance_in_line(kind, state, other);
+	}
+}
+
+/*
+ * Merge without the executor's expression, into exec->merged.  A state of the
+ * batch is combined as it is in memory.  Where nothing is stored there is
+ * nothing to combine.
+ */
+static void
+merge_directly(TideAggExec *exec, AggStatePerGroup group, const Datum *stored,
+			   const bool *stored_nulls)
+{
+	int			ntrans = exec->plan->ntrans;
+	AggState   *aggstate = exec->combining;
+	int			transno;
+
+	if (stored == NULL)
+	{
+		memcpy(exec->merged, group, sizeof(AggStatePerGroupData) * ntrans);
+		return;
+	}
+
+	init_group(aggstate, ntrans, exec->merged);
+	for (transno = 0; transno < ntrans; transno++)
+	{
+		AggStatePerTrans pertrans = &aggstate->pertrans[transno];
+		AggStatePerGroup merged = &exec->merged[transno];
+		AggStatePerGroup added = &group[transno];
+		TransitionKind kind = exec->transitions[transno].kind;
+		NullableDatum *arg = &pertrans->transfn_fcinfo->args[1];
+		MemoryContext old_context;
+
+		if (kind != TRANSITION_CALL && pertrans->transfn_oid ==
+			exec->combine_in_line[transno])
+		{
+			if (stored_nulls[transno])
+				*merged = *added;
+			else
+			{
+				merged->transValue = stored[transno];
+				merged->transValueIsNull = false;
+				merged->noTransValue = false;
+				if (!added->transValueIsNull)
+					combine_in_line(kind, merged, added->transValue);
+			}
+			continue;
+		}
+
+		old_context =
+			MemoryContextSwitchTo(aggstate->tmpcontext->ecxt_per_tuple_memory);
+		arg->isnull = stored_nulls[transno];
+		arg->value = arg->isnull ? (Datum) 0 :
+			read_state(exec, transno, stored[transno]);
+		MemoryContextSwitchTo(old_context);
+		call_function(aggstate, pertrans, 1, merged);
+
+		arg->isnull = added->transValueIsNull;
+		arg->value = MakeExpandedObjectReadOnly(added->transValue,
+												added->transValueIsNull,
+												pertrans->transtypeLen);
+		call_function(aggstate, pertrans, 1, merged);
+	}
+	ResetExprContext(aggstate->tmpcontext);
 }
 
 /* Combine states, in their stored form, into the group being merged. */

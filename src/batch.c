@@ -966,6 +966,16 @@ take_snapshot(Batch *batch)
 		 request->to.xmax == checkpoint->target.xmax);
 }
 
+/* The whole plan is the stream scan: read it without the executor. */
+static void
+run_directly(Batch *batch)
+{
+	TupleTableSlot *slot;
+
+	while ((slot = tide_scan_next(&batch->request)) != NULL)
+		(void) receive_row(slot, &batch->receiver.pub);
+}
+
 /* Run the planned input query into the groups, and write them out. */
 static void
 run_input(Batch *batch, PlannedStmt *planned)
@@ -991,7 +1001,11 @@ run_input(Batch *batch, PlannedStmt *planned)
 								 InvalidSnapshot, &batch->receiver.pub,
 								 NULL, NULL, no_flags);
 	ExecutorStart(query_desc, no_flags);
-	TIDE_EXECUTOR_RUN(query_desc);
+	if (tide_fast_path && !batch->query->has_joins &&
+		tide_scan_is_plan(request, query_desc->planstate))
+		run_directly(batch);
+	else
+		TIDE_EXECUTOR_RUN(query_desc);
 	tide_scan_drain(request);
 	ExecutorFinish(query_desc);
 	ExecutorEnd(query_desc);

@@ -51,6 +51,7 @@
 #include "utils/rel.h"
 
 #include "compat.h"
+#include "guc.h"
 #include "position.h"
 #include "scan.h"
 #include "stamp.h"
@@ -85,6 +86,7 @@ typedef struct TideScanState
 	int			max_attno;		/* columns of the source that are needed */
 	AttrNumber	event_attno;	/* the event time is this column, or 0 */
 	ExprState  *event_time;		/* else this expression */
+	AttrNumber *columns;		/* see find_columns */
 	int			next_leaf;		/* index into request->leaves */
 	/* the leaf that is being read */
 	TideScanLeaf *leaf;
@@ -119,6 +121,7 @@ static void end_scan(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static TupleTableSlot *next_passed_row(TideScanState *state);
 static bool next_row(TideScanState *state);
+static AttrNumber *find_columns(List *target_list);
 static bool open_next_leaf(TideScanState *state);
 static void close_leaf(TideScanState *state);
 
@@ -363,6 +366,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		Max(max_attno_used((Node *) cscan->scan.plan.targetlist, varno, natts),
 			max_attno_used((Node *) cscan->scan.plan.qual, varno, natts));
 	attach_request(state, active_request, &node->ss.ps);
+	if (tide_fast_path)
+		state->columns = find_columns(cscan->scan.plan.targetlist);
 }
 
 /* ExecCustomScan. */
@@ -376,6 +381,66 @@ exec_scan(CustomScanState *node)
 		return slot;
 
 	return ExecProject(node->ss.ps.ps_ProjInfo);
+}
+
+/* Is the stream scan all there is to a plan? */
+bool
+tide_scan_is_plan(TideScanRequest *request, PlanState *planstate)
+{
+	return request->state != NULL &&
+		planstate == (PlanState *) &request->state->css;
+}
+
+/*
+ * For every column of the target list the column of the source that it is, 0
+ * for its number; NULL when one is something else.
+ */
+static AttrNumber *
+find_columns(List *target_list)
+{
+	AttrNumber *columns = palloc(sizeof(AttrNumber) *
+								 Max(list_length(target_list), 1));
+	ListCell   *lc;
+
+	foreach(lc, target_list)
+	{
+		Expr	   *expr = lfirst_node(TargetEntry, lc)->expr;
+		AttrNumber	attno = IsA(expr, Var) ? ((Var *) expr)->varattno : 0;
+
+		if (attno <= 0 && attno != SelfItemPointerAttributeNumber)
+			return NULL;
+		columns[foreach_current_index(lc)] = Max(attno, 0);
+	}
+
+	return columns;
+}
+
+/* See scan.h. */
+TupleTableSlot *
+tide_scan_next(TideScanRequest *request)
+{
+	TideScanState *state = request->state;
+	PlanState  *planstate = &state->css.ss.ps;
+	TupleTableSlot *result = planstate->ps_ResultTupleSlot;
+	TupleTableSlot *slot = next_passed_row(state);
+	int			i;
+
+	if (slot == NULL || planstate->ps_ProjInfo == NULL)
+		return slot;
+	if (state->columns == NULL)
+		return ExecProject(planstate->ps_ProjInfo);
+
+	ExecClearTuple(result);
+	for (i = 0; i < result->tts_tupleDescriptor->natts; i++)
+	{
+		AttrNumber	column = state->columns[i];
+
+		result->tts_isnull[i] = column > 0 && slot->tts_isnull[column - 1];
+		result->tts_values[i] = column > 0 ? slot->tts_values[column - 1] :
+			PointerGetDatum(&slot->tts_tid);
+	}
+
+	return ExecStoreVirtualTuple(result);
 }
 
 /* EndCustomScan. */

@@ -53,6 +53,13 @@ extern int64 tide_scan_ordinal(Datum tid);
 extern void tide_scan_set_request(TideScanRequest *request);
 extern void tide_scan_clear_request(void);
 
+/*
+ * The next row as the query's target list has it, when the whole plan is the
+ * stream scan: without the executor between.  NULL at the end.
+ */
+extern TupleTableSlot *tide_scan_next(TideScanRequest *request);
+extern bool tide_scan_is_plan(TideScanRequest *request, PlanState *planstate);
+
 /* read what the executor left unread (never started, or stopped early) */
 extern void tide_scan_drain(TideScanRequest *request);
 

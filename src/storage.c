@@ -49,6 +49,9 @@
 
 #define MAX_INDEX_KEYS 2
 
+/* rows that are inserted together */
+#define MAX_WAITING 128
+
 struct TideStorage
 {
 	TideQuery  *query;
@@ -62,6 +65,8 @@ struct TideStorage
 	TupleTableSlot *new_slot;	/* the row to write */
 	TupleTableSlot *key_slot;	/* the keys of the row found */
 	TupleTableSlot *group_slot; /* the keys of the group */
+	TupleTableSlot *waiting[MAX_WAITING];	/* rows to insert together */
+	int			nwaiting;
 	ExprState  *equality;
 	Datum	   *states;			/* of one group: stored, then merged */
 	bool	   *state_nulls;
@@ -373,8 +378,12 @@ tide_storage_begin(TideQuery *query, Oid storage, TideAggExec *aggs)
 void
 tide_storage_end(TideStorage *storage)
 {
+	int			i;
+
 	ExecDropSingleTupleTableSlot(storage->old_slot);
 	ExecDropSingleTupleTableSlot(storage->new_slot);
+	for (i = 0; i < MAX_WAITING && storage->waiting[i] != NULL; i++)
+		ExecDropSingleTupleTableSlot(storage->waiting[i]);
 	if (storage->key_slot != NULL)
 	{
 		ExecDropSingleTupleTableSlot(storage->key_slot);
@@ -556,19 +565,65 @@ update_row(TideStorage *storage, Snapshot snapshot, CommandId cid)
 										   is_update, update_indexes));
 }
 
-/* Insert new_slot. */
+/* Insert the rows that wait for it. */
 static void
-insert_row(TideStorage *storage, CommandId cid)
+insert_waiting(TideStorage *storage, CommandId cid)
 {
 	bool		is_update = false;
 	int			no_options = 0;
 	TideUpdateIndexes update_indexes = 0;
+	int			i;
 
-	table_tuple_insert(storage->rel, storage->new_slot, cid, no_options, NULL);
-	list_free(TIDE_INSERT_INDEX_TUPLES(storage->result_info,
-									   storage->new_slot, storage->estate,
-									   is_update, update_indexes));
+	if (storage->nwaiting == 0)
+		return;
+	table_multi_insert(storage->rel, storage->waiting, storage->nwaiting, cid,
+					   no_options, NULL);
+	for (i = 0; i < storage->nwaiting; i++)
+	{
+		list_free(TIDE_INSERT_INDEX_TUPLES(storage->result_info,
+										   storage->waiting[i],
+										   storage->estate, is_update,
+										   update_indexes));
+		ExecClearTuple(storage->waiting[i]);
+		ResetPerTupleExprContext(storage->estate);
+	}
 	(void) update_indexes;
+	storage->nwaiting = 0;
+}
+
+/* Insert a copy of new_slot, with others or at the latest at the end. */
+static void
+insert_row(TideStorage *storage, CommandId cid)
+{
+	MemoryContext old_context;
+
+	if (storage->nwaiting == MAX_WAITING)
+		insert_waiting(storage, cid);
+	if (storage->waiting[storage->nwaiting] == NULL)
+	{
+		old_context = MemoryContextSwitchTo(GetMemoryChunkContext(storage));
+		storage->waiting[storage->nwaiting] = table_slot_create(storage->rel,
+																NULL);
+		MemoryContextSwitchTo(old_context);
+	}
+	ExecCopySlot(storage->waiting[storage->nwaiting], storage->new_slot);
+	storage->nwaiting++;
+}
+
+/* The last window_start that is stored; PG_INT64_MIN when there is none. */
+static int64
+last_window(TideStorage *storage, IndexScanDesc scan)
+{
+	int64		start = PG_INT64_MIN;
+	bool		isnull;
+
+	index_rescan(scan, NULL, 0, NULL, 0);
+	if (index_getnext_slot(scan, BackwardScanDirection, storage->old_slot))
+		start = DatumGetInt64(slot_getattr(storage->old_slot,
+										   storage->layout->window_start,
+										   &isnull));
+
+	return start;
 }
 
 /* Prepare the comparison of keys; it needs the groups' descriptor. */
@@ -599,6 +654,7 @@ tide_storage_merge(TideStorage *storage, TideGroups *groups,
 	TideGroup **sorted = tide_groups_sorted(groups);
 	uint64		ngroups = tide_groups_count(groups);
 	int			nindex_keys = storage->layout->window_start ? 2 : 1;
+	int64		last = PG_INT64_MAX;
 	bool		should_free = false;
 	Snapshot	snapshot;
 	IndexScanDesc scan;
@@ -610,6 +666,12 @@ tide_storage_merge(TideStorage *storage, TideGroups *groups,
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
 	cid = GetCurrentCommandId(true);
+	if (storage->layout->window_start)
+	{
+		scan = TIDE_INDEX_BEGINSCAN(storage->rel, storage->index, snapshot, 0);
+		last = last_window(storage, scan);
+		index_endscan(scan);
+	}
 	scan = TIDE_INDEX_BEGINSCAN(storage->rel, storage->index, snapshot,
 								nindex_keys);
 
@@ -622,7 +684,9 @@ tide_storage_merge(TideStorage *storage, TideGroups *groups,
 		if (storage->query->nkeys > 0)
 			ExecStoreMinimalTuple(group->tuple, storage->group_slot,
 								  should_free);
-		has_old = find_row(storage, scan, group);
+		/* most windows are new ones, which need no lookup */
+		has_old = group->key.window_start <= last &&
+			find_row(storage, scan, group);
 
 		ExecClearTuple(storage->new_slot);
 		memset(storage->new_slot->tts_isnull, false,
@@ -640,6 +704,7 @@ tide_storage_merge(TideStorage *storage, TideGroups *groups,
 		tide_aggregate_release(storage->aggs);
 		ResetPerTupleExprContext(storage->estate);
 	}
+	insert_waiting(storage, cid);
 
 	index_endscan(scan);
 	ExecClearTuple(storage->old_slot);
