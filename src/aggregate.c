@@ -830,7 +830,8 @@ tide_aggregate_reset(TideAggExec *exec)
  * and give the values and states to store.
  *
  * As in a parallel aggregate, the states are combined one after the other
- * into an initial state.
+ * into an initial state.  The first state of a group is left alone: an
+ * aggregate over no rows need not be what its combine function makes of that.
  */
 void
 tide_aggregate_merge(TideAggExec *exec, AggStatePerGroup group,
@@ -845,13 +846,15 @@ tide_aggregate_merge(TideAggExec *exec, AggStatePerGroup group,
 	if (exec->combining == NULL)
 		return;
 
-	if (exec->transitions != NULL)
+	/* where nothing is stored there is nothing to combine */
+	if (stored == NULL)
+		memcpy(exec->merged, group, sizeof(AggStatePerGroupData) * ntrans);
+	else if (exec->transitions != NULL)
 		merge_directly(exec, group, stored, stored_nulls);
 	else
 	{
 		init_group(exec->combining, ntrans, exec->merged);
-		if (stored != NULL)
-			combine_state(exec, stored, stored_nulls);
+		combine_state(exec, stored, stored_nulls);
 		for (transno = 0; transno < ntrans; transno++)
 			serialize_state(exec, transno, group, &states[transno],
 							&state_nulls[transno]);
@@ -965,8 +968,7 @@ combine_in_line(TransitionKind kind, AggStatePerGroup state, Datum other)
 
 /*
  * Merge without the executor's expression, into exec->merged.  A state of the
- * batch is combined as it is in memory.  Where nothing is stored there is
- * nothing to combine.
+ * batch is combined as it is in memory.
  */
 static void
 merge_directly(TideAggExec *exec, AggStatePerGroup group, const Datum *stored,
@@ -975,12 +977,6 @@ merge_directly(TideAggExec *exec, AggStatePerGroup group, const Datum *stored,
 	int			ntrans = exec->plan->ntrans;
 	AggState   *aggstate = exec->combining;
 	int			transno;
-
-	if (stored == NULL)
-	{
-		memcpy(exec->merged, group, sizeof(AggStatePerGroupData) * ntrans);
-		return;
-	}
 
 	init_group(aggstate, ntrans, exec->merged);
 	for (transno = 0; transno < ntrans; transno++)
