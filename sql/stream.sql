@@ -87,6 +87,22 @@ DELETE FROM sale WHERE store = 'merge';
 SELECT tidemark.alter_stream('sale', allow_update => true);
 UPDATE sale SET amount = 2 WHERE store = 'after';
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'sale'::regclass;
+-- but never of the stamp, as the row would be read again
+SELECT refused($$UPDATE sale SET _txid = DEFAULT$$);
+SELECT refused($$UPDATE sale SET _txid = NULL, amount = 2$$);
+SELECT refused($$WITH u AS (UPDATE sale SET _txid = NULL RETURNING 1) TABLE u$$);
+SELECT refused($$
+	MERGE INTO sale USING (VALUES ('after')) AS v (s) ON store = s
+	WHEN MATCHED THEN UPDATE SET _txid = DEFAULT
+$$);
+CREATE UNIQUE INDEX sale_upsert ON sale (store, sold_at);
+SELECT refused($$
+	INSERT INTO sale (store, amount, sold_at) SELECT store, amount, sold_at FROM sale
+	ON CONFLICT (store, sold_at) DO UPDATE SET _txid = EXCLUDED._txid
+$$);
+INSERT INTO sale (store, amount, sold_at) SELECT store, amount, sold_at FROM sale
+ON CONFLICT (store, sold_at) DO UPDATE SET amount = EXCLUDED.amount;
+DROP INDEX sale_upsert;
 SELECT tidemark.alter_stream('sale', allow_update => false);
 SELECT refused($$UPDATE sale SET amount = 3 WHERE store = 'after'$$);
 

@@ -12,7 +12,9 @@
  * default has this checked row by row: a stamp from elsewhere is refused, a
  * NULL, as rows of a row type bring along, becomes the transaction's stamp.
  * The query is changed before it is planned, when the rewriter has put in the
- * defaults and resolved views, so that the ordinary INSERT costs nothing.
+ * defaults and resolved views, so that the ordinary INSERT costs nothing.  An
+ * UPDATE of the column is refused, where updates are allowed at all: a row with
+ * a new stamp would be read a second time.
  *
  * ProcessUtility_hook: COPY without a column list means the user's columns; a
  * new owner of a view can read it at once, not only after its next batch.
@@ -61,6 +63,8 @@ static bool tables_exist(void);
 static PlannedStmt *plan_query(Query *query, const char *query_string,
 							   int cursor_options, ParamListInfo params);
 static void guard_inserts(Query *query);
+static void guard_updates(Query *query);
+static void refuse_stamp_update(List *target_list, AttrNumber attno, Oid relid);
 static List *guard_target_list(List *target_list, Oid relid);
 static AttrNumber find_stamp_column(Oid relid);
 static Expr *make_guard(Expr *expr, Oid relid);
@@ -176,11 +180,16 @@ plan_query(Query *query, const char *query_string, int cursor_options,
 	ListCell   *lc;
 
 	guard_inserts(query);
+	guard_updates(query);
 	if (query->hasModifyingCTE)
 	{
 		foreach(lc, query->cteList)
-			guard_inserts(castNode(Query,
-								   lfirst_node(CommonTableExpr, lc)->ctequery));
+		{
+			CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+			guard_inserts(castNode(Query, cte->ctequery));
+			guard_updates(castNode(Query, cte->ctequery));
+		}
 	}
 
 	if (previous_planner)
@@ -209,6 +218,55 @@ guard_inserts(Query *query)
 
 		if (action->commandType == CMD_INSERT)
 			action->targetList = guard_target_list(action->targetList, relid);
+	}
+}
+
+/* Refuse updates of the stamp column: a row would be read a second time. */
+static void
+guard_updates(Query *query)
+{
+	Oid			relid;
+	AttrNumber	attno;
+	ListCell   *lc;
+
+	if (query->commandType != CMD_UPDATE && query->commandType != CMD_MERGE &&
+		query->onConflict == NULL)
+		return;
+	relid = rt_fetch(query->resultRelation, query->rtable)->relid;
+	attno = find_stamp_column(relid);
+	if (attno == InvalidAttrNumber)
+		return;
+
+	if (query->commandType == CMD_UPDATE)
+		refuse_stamp_update(query->targetList, attno, relid);
+	if (query->onConflict != NULL)
+		refuse_stamp_update(query->onConflict->onConflictSet, attno, relid);
+	foreach(lc, query->mergeActionList)
+	{
+		MergeAction *action = lfirst_node(MergeAction, lc);
+
+		if (action->commandType == CMD_UPDATE)
+			refuse_stamp_update(action->targetList, attno, relid);
+	}
+}
+
+/* Ereport if the column is in the target list of an UPDATE. */
+static void
+refuse_stamp_update(List *target_list, AttrNumber attno, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, target_list)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+
+		if (!entry->resjunk && entry->resno == attno)
+			ereport(ERROR,
+					(errcode(ERRCODE_GENERATED_ALWAYS),
+					 errmsg("cannot update column \"%s\" of \"%s\"",
+							TIDE_STAMP_COLUMN, get_rel_name(relid)),
+					 errdetail("The column says which transaction inserted the row."),
+					 errhint("Leave it out of the columns to set.")));
 	}
 }
 
