@@ -145,6 +145,7 @@ static const struct
 	{"checkpoint", Natts_checkpoint},
 	{"continuous_view", Natts_view},
 	{"failure", Natts_failure},
+	{"late_window", Natts_late_window},
 	{"leaf", Natts_leaf},
 	{"piece", Natts_piece},
 	{"stream", Natts_stream}
