@@ -67,7 +67,9 @@ FROM (
 			(SELECT string_agg(coalesce(expression, '?'), ', ' ORDER BY ord)
 			 FROM unnest(proargtypes::regtype[]) WITH ORDINALITY a (type, ord) LEFT JOIN sample USING (type)) END AS arguments
 	FROM pg_aggregate a JOIN pg_proc p ON p.oid = aggfnoid
-	WHERE aggcombinefn <> 0 AND aggkind = 'n' AND pronamespace = 'pg_catalog'::regnamespace) s;
+	WHERE aggcombinefn <> 0 AND aggkind = 'n' AND pronamespace = 'pg_catalog'::regnamespace
+		-- no column can have what min and max give for a record
+		AND prorettype <> 'record'::regtype) s;
 -- those this test knows no arguments for
 SELECT fn FROM call WHERE text LIKE '%?%' ORDER BY number;
 DELETE FROM call WHERE text LIKE '%?%';

@@ -64,7 +64,8 @@ SELECT view, batch_id, watermark, rows_in, rows_null_time, rows_filtered,
 FROM tidemark.batches WHERE batch_id = 1 ORDER BY view::text;
 
 -- settings
-SELECT relation, trim(regexp_replace(definition, '\s+', ' ', 'g')) AS definition,
+-- newer servers qualify only where they must
+SELECT relation, trim(regexp_replace(replace(definition, 'event.', ''), '\s+', ' ', 'g')) AS definition,
 	watermark_delay, max_future, timezone, allow_update, rows_restamped, views
 FROM tidemark.streams;
 SELECT view, stream, trigger, emit, watermark_delay, paused,

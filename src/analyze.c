@@ -131,6 +131,7 @@ tide_analyze(Query *query)
 		take_window(input, from.tumble_rti);
 	/* refuses a query without a stream, too */
 	result->uses_now = tide_refuse_contents(input, from.stream_rti);
+	Assert(from.stream != NULL);
 
 	input->targetList = (List *)
 		TIDE_FLATTEN_JOIN_ALIAS_VARS(input, (Node *) input->targetList);

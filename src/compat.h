@@ -229,4 +229,13 @@ DecodeTimezoneName(const char *tzname, int *offset, pg_tz **tz)
 }
 #endif
 
+/* 18 leaves room before the tuple, if asked */
+#if PG_VERSION_NUM < 180000
+#define TIDE_FORM_MINIMAL_TUPLE(desc, values, nulls) \
+	heap_form_minimal_tuple((desc), (values), (nulls))
+#else
+#define TIDE_FORM_MINIMAL_TUPLE(desc, values, nulls) \
+	heap_form_minimal_tuple((desc), (values), (nulls), 0)
+#endif
+
 #endif							/* TIDE_COMPAT_H */

@@ -427,7 +427,7 @@ init_group(TideGroups *groups, TideGroup *group, int64 window_end)
 	if (n > 0)
 	{
 		/* the values point into the tuple */
-		group->tuple = heap_form_minimal_tuple(groups->key_desc,
+		group->tuple = TIDE_FORM_MINIMAL_TUPLE(groups->key_desc,
 											   groups->probe_values,
 											   groups->probe_nulls);
 		group->key.values = palloc(sizeof(Datum) * n);

@@ -1037,7 +1037,7 @@ keys_are_equal(Verify *verify, Row *a, Row *b)
 	memcpy(verify->left_slot->tts_isnull, &a->nulls[SORT_FIRST_KEY - 1],
 		   sizeof(bool) * nkeys);
 	ExecStoreVirtualTuple(verify->left_slot);
-	tuple = heap_form_minimal_tuple(verify->left_slot->tts_tupleDescriptor,
+	tuple = TIDE_FORM_MINIMAL_TUPLE(verify->left_slot->tts_tupleDescriptor,
 									&b->values[SORT_FIRST_KEY - 1],
 									&b->nulls[SORT_FIRST_KEY - 1]);
 	ExecStoreMinimalTuple(tuple, verify->right_slot, should_free);
