@@ -267,4 +267,18 @@ SELECT tidemark.create_continuous_view('refused', 'SELECT homeless(i) AS h FROM 
 DROP AGGREGATE my_max(int);
 DROP FUNCTION larger;
 
+-- no row for an aggregate in a group, batch after batch: there is no state
+SELECT tidemark.create_continuous_view('nothing', $$
+	SELECT k % 2 AS k, count(*) > 0 AS any, sum(i::numeric) FILTER (WHERE i < 0) AS s,
+		avg(i::bigint) FILTER (WHERE i < 0) AS a, stddev(i) FILTER (WHERE i < 0) AS d,
+		sum(i::bigint) FILTER (WHERE i < 0) AS b
+	FROM event WHERE k < 50 GROUP BY 1
+$$, trigger => 'manual');
+CALL tidemark.catch_up('nothing');
+CALL fill(1, 10, 3);
+CALL tidemark.catch_up('nothing');
+CALL fill(1, 10, 3);
+CALL tidemark.catch_up('nothing');
+SELECT * FROM nothing ORDER BY k;
+
 DROP SCHEMA aggregates_test CASCADE;

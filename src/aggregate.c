@@ -861,6 +861,17 @@ tide_aggregate_merge(TideAggExec *exec, AggStatePerGroup group,
 		combine_state(exec, states, state_nulls);
 	}
 
+	/*
+	 * Combine functions of two NULLs give a NULL pointer that is not marked as
+	 * NULL; serialise functions, never called with it by PostgreSQL, crash.
+	 */
+	for (transno = 0; transno < ntrans; transno++)
+	{
+		if (exec->plan->trans[transno].type == INTERNALOID &&
+			exec->merged[transno].transValue == (Datum) 0)
+			exec->merged[transno].transValueIsNull = true;
+	}
+
 	/* serialise first: a final function may write to the state */
 	for (transno = 0; transno < ntrans; transno++)
 		serialize_state(exec, transno, exec->merged, &states[transno],
