@@ -631,6 +631,34 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION tidemark.backlog_bytes(regclass) IS
 'bytes of the stream that the next batches of a view will read; NULL while the stream is locked';
 
+CREATE FUNCTION tidemark.view_status(view regclass)
+RETURNS text
+AS 'MODULE_PATHNAME', 'tide_view_status'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.view_status(regclass) IS
+'where a continuous view stands: paused, failed, backfill, falling behind, catching up, running, waiting for watermark, idle';
+
+CREATE FUNCTION tidemark.history_share(view regclass)
+RETURNS float8
+AS 'MODULE_PATHNAME', 'tide_history_share'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.history_share(regclass) IS
+'share of the history of its stream that a view has read, from 0 to 1; NULL while the stream is locked';
+
+CREATE FUNCTION tidemark.state_bytes(view regclass)
+RETURNS int8
+AS 'MODULE_PATHNAME', 'tide_state_bytes'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION tidemark.state_bytes(regclass) IS
+'bytes of the storage table of a view with its indexes; NULL while it is locked';
+
+CREATE FUNCTION tidemark.open_windows(view regclass)
+RETURNS int8
+AS 'MODULE_PATHNAME', 'tide_open_windows'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION tidemark.open_windows(regclass) IS
+'windows of a view that are not final, up to 10000; NULL without windows, or while the storage is locked';
+
 -- Whether the current user may see what concerns a relation.
 CREATE FUNCTION tidemark.may_watch(relation regclass)
 RETURNS bool
@@ -670,7 +698,9 @@ COMMENT ON VIEW tidemark.continuous_views IS 'continuous views and their setting
 
 -- The arrays are unpacked by the numbers of TideCounter in src/catalog.h.
 CREATE VIEW tidemark.progress AS
-	SELECT c.view, c.batch_id,
+	SELECT c.view,
+		tidemark.view_status(c.view) AS status,
+		c.batch_id,
 		tidemark.event_clock(c.source, c.watermark) AS watermark,
 		tidemark.event_clock(c.source, c.max_event_time) AS max_event_time,
 		CASE WHEN pg_catalog.isfinite(c.max_event_time)
@@ -680,6 +710,7 @@ CREATE VIEW tidemark.progress AS
 		c.updated_at AS last_batch_at,
 		pg_catalog.clock_timestamp() - c.updated_at AS last_batch_age,
 		c.has_target AS reading_history,
+		tidemark.history_share(c.view) AS history_share,
 		tidemark.backlog_bytes(c.view) AS backlog_bytes,
 		c.totals[1] AS rows_in,
 		c.totals[2] AS rows_null_time,
@@ -694,6 +725,8 @@ CREATE VIEW tidemark.progress AS
 		c.totals[11] AS rows_null_id,
 		c.totals[13] AS rows_lost,
 		c.totals[15] AS state_rows,
+		tidemark.state_bytes(c.view) AS state_bytes,
+		tidemark.open_windows(c.view) AS open_windows,
 		c.totals[19] AS batches,
 		c.totals[17] AS notifications,
 		c.totals[18] AS notifications_skipped,

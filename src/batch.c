@@ -327,6 +327,37 @@ tide_batch_backlog(const TideView *view)
 	return blocks;
 }
 
+/* See batch.h. */
+double
+tide_batch_history_share(const TideView *view)
+{
+	TideCheckpoint *checkpoint = tide_catalog_read_checkpoint(view->view,
+															  view->stream);
+	double		done;
+	double		left = 0;
+	int64		backlog;
+	ListCell   *lc;
+
+	if (checkpoint == NULL)
+		return -1;
+	if (checkpoint->position.xmax > 0)
+		return 1;
+	if (!checkpoint->has_target)
+	{
+		backlog = tide_batch_backlog(view);
+		return backlog < 0 ? -1 : backlog == 0;
+	}
+	done = checkpoint->last.v[TIDE_BLOCKS_READ];
+	foreach(lc, tide_catalog_read_pieces(view->view))
+	{
+		TidePiece  *piece = lfirst(lc);
+
+		left += piece->end_block - piece->next_block;
+	}
+
+	return done + left > 0 ? done / (done + left) : 1;
+}
+
 /* Remember how long a commit took; the next batch of the view writes it. */
 void
 tide_batch_committed(Oid view, int64 commit_usec)
@@ -590,12 +621,16 @@ static void
 start_logical_batch(Batch *batch, const TidePosition *position)
 {
 	TideCheckpoint *checkpoint = batch->checkpoint;
+	TimestampTz clock = GetCurrentTimestamp();
 	int64		blocks = 0;
 	List	   *pieces = NIL;
 	ListCell   *lc;
 
 	memset(&checkpoint->last, 0, sizeof(checkpoint->last));
-	checkpoint->batch_clock = GetCurrentTimestamp();
+	if (!TIMESTAMP_IS_NOBEGIN(checkpoint->batch_clock))
+		batch->counters.v[TIDE_TIME_ARRIVAL] =
+			Max(clock - checkpoint->batch_clock, 0);
+	checkpoint->batch_clock = clock;
 	checkpoint->batch_max_event_time = DT_NOBEGIN;
 	if (!batch->is_history || batch->stream->allow_update)
 		return;

@@ -45,6 +45,9 @@ extern bool tide_batch_has_consumed(const TideView *view,
 /* blocks that the next batches will read; -1: the stream is locked */
 extern int64 tide_batch_backlog(const TideView *view);
 
+/* share of the history that is read, 0 to 1; -1: the stream is locked */
+extern double tide_batch_history_share(const TideView *view);
+
 /* after the commit of a batch: remember how long it took */
 extern void tide_batch_committed(Oid view, int64 commit_usec);
 

@@ -714,6 +714,20 @@ tide_catalog_trylock_checkpoint(Oid view)
 	return acquire_checkpoint_lock(view, dont_wait);
 }
 
+/* Does another process have it?  Takes nothing. */
+bool
+tide_catalog_checkpoint_is_locked(Oid view)
+{
+	LOCKTAG		tag;
+	int			holders;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tide_catalog_table("checkpoint"),
+					   view, 0);
+	(void) GetLockConflicts(&tag, ExclusiveLock, &holders);
+
+	return holders > 0;
+}
+
 /*
  * The checkpoint of a view for a source, or NULL.  Without the checkpoint
  * lock the result may be outdated at once.

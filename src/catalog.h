@@ -87,7 +87,7 @@ typedef enum TideCounter
 	TIDE_ROWS_LATE_PARTLY,
 	TIDE_ROWS_NULL_ID,
 	/* others */
-	TIDE_UNUSED,				/* its number is free */
+	TIDE_TIME_ARRIVAL,			/* microseconds since the clock of the batch before */
 	TIDE_ROWS_LOST,
 	TIDE_GROUPS_UPDATED,		/* written to storage, new ones included */
 	TIDE_GROUPS_NEW,			/* of these; in totals: rows of state */
@@ -191,6 +191,7 @@ extern void tide_catalog_delete_view(Oid view);
 /* checkpoints: lock first, then read */
 extern void tide_catalog_lock_checkpoint(Oid view);
 extern bool tide_catalog_trylock_checkpoint(Oid view);
+extern bool tide_catalog_checkpoint_is_locked(Oid view);
 extern TideCheckpoint *tide_catalog_read_checkpoint(Oid view, Oid source);
 extern TideCheckpoint *tide_catalog_read_checkpoint_as_of(Oid view, Oid source,
 														  Snapshot snapshot);

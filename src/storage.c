@@ -28,12 +28,14 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -740,6 +742,146 @@ tide_storage_has_windows(TideStorage *storage, int64 from, int64 to)
 	UnregisterSnapshot(snapshot);
 
 	return found;
+}
+
+/* --------------------------------------------------------------------------
+ * Monitoring
+ * --------------------------------------------------------------------------
+ */
+
+/* Lock a relation without waiting; false: it is locked by others, or gone. */
+static bool
+trylock(Oid relid)
+{
+	return ConditionalLockRelationOid(relid, AccessShareLock) &&
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid));
+}
+
+/* Lock all indexes of a table without waiting. */
+static bool
+trylock_indexes(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	bool		is_locked = true;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+		is_locked &= trylock(lfirst_oid(lc));
+	list_free(indexes);
+
+	return is_locked;
+}
+
+/* Bytes on disk, with indexes and TOAST; see storage.h. */
+int64
+tide_storage_size(Oid storage)
+{
+	Relation	rel;
+	Oid			toast;
+	bool		is_locked;
+
+	if (!trylock(storage))
+		return -1;
+	rel = table_open(storage, NoLock);
+	is_locked = trylock_indexes(rel);
+	toast = rel->rd_rel->reltoastrelid;
+	table_close(rel, NoLock);
+	if (is_locked && OidIsValid(toast))
+	{
+		is_locked = trylock(toast);
+		if (is_locked)
+		{
+			rel = table_open(toast, NoLock);
+			is_locked = trylock_indexes(rel);
+			table_close(rel, NoLock);
+		}
+	}
+	if (!is_locked)
+		return -1;
+
+	return DatumGetInt64(DirectFunctionCall1(pg_total_relation_size,
+											 ObjectIdGetDatum(storage)));
+}
+
+/* An index that begins with the first column, locked without waiting. */
+static Relation
+try_first_index(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index;
+
+		if (!trylock(lfirst_oid(lc)))
+			continue;
+		index = index_open(lfirst_oid(lc), NoLock);
+		if (index->rd_index->indisvalid &&
+			index->rd_index->indkey.values[0] == 1 &&
+			index->rd_rel->relam == BTREE_AM_OID &&
+			RelationGetIndexPredicate(index) == NIL)
+			return index;
+		index_close(index, NoLock);
+	}
+
+	return NULL;
+}
+
+/*
+ * How many windows are stored that start at or after a time, up to
+ * TIDE_MAX_OPEN_WINDOWS: a step of the index each.  See storage.h.
+ */
+int64
+tide_storage_count_open(Oid storage, int64 final_before)
+{
+	AttrNumber	window_start = 1;
+	StrategyNumber strategy = BTGreaterEqualStrategyNumber;
+	Relation	rel;
+	Relation	index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+	Oid			type;
+	int64		n = 0;
+
+	if (get_attnum(storage, "window_start") != window_start ||
+		!trylock(storage))
+		return -1;
+	rel = table_open(storage, NoLock);
+	index = try_first_index(rel);
+	if (index == NULL)
+	{
+		table_close(rel, NoLock);
+		return -1;
+	}
+
+	type = TupleDescAttr(RelationGetDescr(rel), window_start - 1)->atttypid;
+	slot = table_slot_create(rel, NULL);
+	scan = TIDE_INDEX_BEGINSCAN(rel, index, GetActiveSnapshot(), 1);
+	while (n < TIDE_MAX_OPEN_WINDOWS)
+	{
+		Oid			operator = get_opfamily_member(index->rd_opfamily[0], type,
+												   type, strategy);
+		ScanKeyData key;
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		ScanKeyInit(&key, 1, strategy, get_opcode(operator),
+					Int64GetDatum(final_before));
+		index_rescan(scan, &key, 1, NULL, 0);
+		if (!index_getnext_slot(scan, ForwardScanDirection, slot))
+			break;
+		final_before = DatumGetInt64(slot_getattr(slot, window_start,
+												  &isnull));
+		strategy = BTGreaterStrategyNumber;
+		n++;
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(rel, NoLock);
+
+	return n;
 }
 
 /*

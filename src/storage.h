@@ -41,6 +41,13 @@ extern void tide_storage_end(TideStorage *storage);
 extern bool tide_storage_has_windows(TideStorage *storage, int64 from,
 									 int64 to);
 extern void tide_storage_clear(Oid storage);
+
+/* open windows that are counted */
+#define TIDE_MAX_OPEN_WINDOWS 10000
+
+/* for monitoring, without waiting; -1: locked, or there is nothing to count */
+extern int64 tide_storage_size(Oid storage);
+extern int64 tide_storage_count_open(Oid storage, int64 final_before);
 extern void tide_storage_seed(TideQuery *query, Oid relid);
 
 #endif							/* TIDE_STORAGE_H */

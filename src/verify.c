@@ -70,6 +70,7 @@
 #include "compat.h"
 #include "analyze.h"
 #include "catalog.h"
+#include "definition.h"
 #include "groups.h"
 #include "position.h"
 #include "scan.h"
@@ -318,6 +319,21 @@ relation_owner(Oid relid)
 	return owner;
 }
 
+/* Lock what the query of a view reads, in the order of a batch. */
+static void
+lock_used(Oid viewid)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	foreach(lc, tide_definition_relations(viewid))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_VIEW)
+			lock_used(lfirst_oid(lc));
+		LockRelationOid(lfirst_oid(lc), AccessShareLock);
+	}
+}
+
 /* Lock, take the snapshot, and read where the view stands in it. */
 static void
 begin_verify(Verify *verify, Oid viewid)
@@ -331,6 +347,7 @@ begin_verify(Verify *verify, Oid viewid)
 				 errmsg("stream of continuous view \"%s\" does not exist",
 						get_rel_name(viewid))));
 	verify->leaves = tide_scan_source_leaves(view->stream);
+	lock_used(view->definition);
 	LockRelationOid(viewid, AccessShareLock);
 	view = tide_view_get_owned(viewid);
 	LockRelationOid(view->definition, AccessShareLock);

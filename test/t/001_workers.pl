@@ -97,6 +97,10 @@ wait_for("SELECT count(*) = 1 FROM tidemark.failure
 	AND next_try > last_failed_at
 	AND next_try <= last_failed_at + interval '400 ms'",
 	'a failure is recorded and retried with a capped back-off');
+is( $node->safe_psql(
+		'postgres', "SELECT status FROM tidemark.progress
+	WHERE view = 'per_key'::regclass"),
+	'failed', 'the status tells');
 wait_for("SELECT sum(n) = 13 FROM total", 'other views go on');
 is($node->safe_psql('postgres', "SELECT sum(n) FROM per_key"), '12',
 	'the failing view keeps its position');
