@@ -453,11 +453,12 @@ CREATE FUNCTION tidemark.create_stream(
 	max_future text DEFAULT '5 minutes',
 	timezone text DEFAULT NULL,
 	allow_update bool DEFAULT false,
+	strict_stamp bool DEFAULT false,
 	if_not_exists bool DEFAULT false)
 RETURNS void
 AS 'MODULE_PATHNAME', 'tide_create_stream'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION tidemark.create_stream(regclass, text, interval, text, text, bool, bool) IS
+COMMENT ON FUNCTION tidemark.create_stream(regclass, text, interval, text, text, bool, bool, bool) IS
 'make a table a stream: say what its event time is, and add the stamp column';
 
 CREATE FUNCTION tidemark.alter_stream(
@@ -465,11 +466,12 @@ CREATE FUNCTION tidemark.alter_stream(
 	watermark_delay interval DEFAULT NULL,
 	max_future text DEFAULT NULL,
 	timezone text DEFAULT NULL,
-	allow_update bool DEFAULT NULL)
+	allow_update bool DEFAULT NULL,
+	strict_stamp bool DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'tide_alter_stream'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION tidemark.alter_stream(regclass, interval, text, text, bool) IS
+COMMENT ON FUNCTION tidemark.alter_stream(regclass, interval, text, text, bool, bool) IS
 'change the settings of a stream; NULL leaves one as it is';
 
 CREATE FUNCTION tidemark.drop_stream(
@@ -481,6 +483,13 @@ AS 'MODULE_PATHNAME', 'tide_drop_stream'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION tidemark.drop_stream(regclass, bool, bool) IS
 'make a stream an ordinary table again; cascade drops the continuous views that read it';
+
+CREATE FUNCTION tidemark.stamp_row()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'tide_stamp_row'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.stamp_row() IS
+'trigger of a stream with strict_stamp: gives every row the stamp of its transaction';
 
 CREATE FUNCTION tidemark.guard_update()
 RETURNS trigger
@@ -672,7 +681,11 @@ CREATE VIEW tidemark.streams AS
 		pg_catalog.pg_get_viewdef(s.definition) AS definition,
 		pg_catalog.make_interval(secs => s.watermark_delay / 1000000.0) AS watermark_delay,
 		pg_catalog.make_interval(secs => s.max_future / 1000000.0) AS max_future,
-		s.timezone, s.allow_update, s.created_at, s.rows_restamped,
+		s.timezone, s.allow_update,
+		EXISTS (SELECT FROM pg_catalog.pg_trigger t
+				WHERE t.tgrelid OPERATOR(pg_catalog.=) s.relation
+					AND t.tgname OPERATOR(pg_catalog.=) 'tidemark_strict_stamp') AS strict_stamp,
+		s.created_at, s.rows_restamped,
 		(SELECT pg_catalog.count(*) FROM tidemark.continuous_view v
 		 WHERE v.stream OPERATOR(pg_catalog.=) s.relation) AS views
 	FROM tidemark.stream s

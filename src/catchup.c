@@ -29,6 +29,7 @@
 #include "compat.h"
 #include "batch.h"
 #include "catalog.h"
+#include "guc.h"
 #include "position.h"
 #include "restamp.h"
 #include "summarize.h"
@@ -84,6 +85,17 @@ start_next_transaction(void)
 	XactIsoLevel = XACT_READ_COMMITTED;
 }
 
+/* Sleep, or until interrupted. */
+static void
+pause_for(long milliseconds)
+{
+	(void) WaitLatch(MyLatch,
+					 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 milliseconds, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
 /*
  * Run batches, a transaction each, until one that began after the call is
  * done.  First what makes them complete and quick.
@@ -114,6 +126,8 @@ run_batches(Oid viewid)
 		INSTR_TIME_SUBTRACT(end, start);
 		if (report.result != TIDE_BATCH_NOTHING)
 			tide_batch_committed(viewid, INSTR_TIME_GET_MICROSEC(end));
+		if (report.result == TIDE_BATCH_PIECE && tide_piece_delay > 0)
+			pause_for(tide_piece_delay);
 	} while (report.result == TIDE_BATCH_PIECE ||
 			 (report.result == TIDE_BATCH_DONE && !began_here));
 }
@@ -204,11 +218,7 @@ tide_wait_for(PG_FUNCTION_ARGS)
 		if (left <= 0)
 			PG_RETURN_BOOL(false);
 
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Min(pause, left), PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		pause_for(Min(pause, left));
 		pause = Min(pause * 2, LONGEST_PAUSE);
 	}
 }

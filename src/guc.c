@@ -23,6 +23,7 @@ bool		tide_fast_path = true;
 int			tide_max_workers = 4;
 int			tide_min_batch_interval = 10;
 int			tide_piece_blocks = 16384;
+int			tide_piece_delay = 0;
 int			tide_poll_interval = 10;
 int			tide_retry_interval = 1000;
 int			tide_retry_max_interval = 300000;
@@ -83,6 +84,14 @@ tide_guc_define(void)
 							&tide_piece_blocks,
 							16384, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_BLOCKS,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("tidemark.piece_delay",
+							"Pause between two pieces of a history or backlog.",
+							"Leaves time to others while a large table is taken in.",
+							&tide_piece_delay,
+							0, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("tidemark.poll_interval",

@@ -12,6 +12,7 @@ extern bool tide_fast_path;		/* on */
 extern int	tide_max_workers;	/* 4 processes, per cluster */
 extern int	tide_min_batch_interval;	/* 10 ms */
 extern int	tide_piece_blocks;	/* 16384 blocks */
+extern int	tide_piece_delay;	/* 0 ms */
 extern int	tide_poll_interval;	/* 10 s */
 extern int	tide_retry_interval;	/* 1000 ms */
 extern int	tide_retry_max_interval;	/* 300000 ms */

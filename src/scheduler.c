@@ -511,7 +511,8 @@ apply_report(Scheduler *self, Schedule *schedule, const TideReport *report,
 	schedule->is_new = false;
 	schedule->has_failed = false;
 	schedule->nbusy = 0;
-	schedule->not_before = 0;
+	schedule->not_before = report->has_more ?
+		TimestampTzPlusMilliseconds(now, tide_piece_delay) : 0;
 	schedule->has_more = report->has_more;
 	schedule->waits_for_writers = report->waits_for_writers;
 	if (report->is_done && !schedule->wants_maintenance)

@@ -171,6 +171,13 @@ forget_base(Datum arg, int cacheid, uint32 hashvalue)
 	current_is_valid = false;
 }
 
+/* See stamp.h. */
+int64
+tide_stamp_current(void)
+{
+	return transaction_stamp();
+}
+
 /* tidemark.txid_stamp(): the stamp of the current transaction. */
 Datum
 tide_txid_stamp(PG_FUNCTION_ARGS)

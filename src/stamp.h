@@ -14,6 +14,9 @@
 /* base + full transaction id; base is cached, read through the syscache */
 extern int64 tide_stamp_base(void);
 
+/* the stamp of the current transaction; whoever calls it wakes the workers */
+extern int64 tide_stamp_current(void);
+
 /* the stamp column of a table, or InvalidAttrNumber */
 extern AttrNumber tide_stamp_attno(Relation rel);
 

@@ -50,6 +50,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_subscription_rel.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
@@ -88,6 +89,7 @@
 #include "watermark.h"
 
 #define GUARD_TRIGGER "tidemark_guard_update"
+#define STRICT_TRIGGER "tidemark_strict_stamp"
 #define EVENT_TIME_COLUMN "event_time"
 #define PAGES_PER_RANGE "128"
 
@@ -119,7 +121,9 @@ static void bind_definition(Oid definition, Oid relid);
 static Oid	create_index(Oid relid);
 static void build_empty_index(Oid indexid);
 static void create_guard(Oid relid);
-static void drop_guard(Oid relid);
+static void create_strict_stamp(Oid relid);
+static void drop_trigger(Oid relid, const char *name);
+static void check_subscription(Oid relid, bool is_strict);
 static void run_ddl(const char *format,...) pg_attribute_printf(1, 2);
 static char *qualified_name(Oid relid);
 static void drop_views(Oid relid, bool cascade);
@@ -129,6 +133,7 @@ PG_FUNCTION_INFO_V1(tide_create_stream);
 PG_FUNCTION_INFO_V1(tide_alter_stream);
 PG_FUNCTION_INFO_V1(tide_drop_stream);
 PG_FUNCTION_INFO_V1(tide_guard_update);
+PG_FUNCTION_INFO_V1(tide_stamp_row);
 
 /* --------------------------------------------------------------------------
  * SQL functions
@@ -155,6 +160,7 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	TideStream *stream = palloc0(sizeof(TideStream));
 	Oid			relid;
 	char	   *event_time;
+	bool		is_strict;
 	bool		if_not_exists;
 	Relation	rel;
 	Query	   *query;
@@ -165,7 +171,8 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	refuse_null(fcinfo, 2, "watermark_delay");
 	refuse_null(fcinfo, 3, "max_future");
 	refuse_null(fcinfo, 5, "allow_update");
-	refuse_null(fcinfo, 6, "if_not_exists");
+	refuse_null(fcinfo, 6, "strict_stamp");
+	refuse_null(fcinfo, 7, "if_not_exists");
 	relid = PG_GETARG_OID(0);
 	event_time = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	stream->relation = relid;
@@ -175,7 +182,8 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	stream->timezone = read_timezone(PG_ARGISNULL(4) ? NULL :
 									 PG_GETARG_TEXT_PP(4));
 	stream->allow_update = PG_GETARG_BOOL(5);
-	if_not_exists = PG_GETARG_BOOL(6);
+	is_strict = PG_GETARG_BOOL(6);
+	if_not_exists = PG_GETARG_BOOL(7);
 
 	/* without the right to, or for nothing, not even wait for the lock */
 	PreventCommandIfReadOnly("tidemark.create_stream()");
@@ -189,6 +197,7 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	rel = relation_open(relid, NoLock);
 	check_table(rel);
 	check_stamp_column(rel);
+	check_subscription(relid, is_strict);
 	query = analyze_event_time(rel, event_time);
 	relation_close(rel, NoLock);
 
@@ -201,6 +210,8 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	indexid = create_index(relid);
 	if (!stream->allow_update)
 		create_guard(relid);
+	if (is_strict)
+		create_strict_stamp(relid);
 	stream->created_at = GetCurrentTransactionStartTimestamp();
 	tide_catalog_insert_stream(stream);
 	tide_shmem_wake_catalog_at_commit();
@@ -254,6 +265,8 @@ tide_alter_stream(PG_FUNCTION_ARGS)
 		if (stream != NULL && stream->allow_update != PG_GETARG_BOOL(4))
 			lockmode = AccessExclusiveLock;
 	}
+	if (!PG_ARGISNULL(5))
+		lockmode = AccessExclusiveLock;
 	lock_table(relid, lockmode);
 
 	stream = tide_catalog_read_stream(relid);
@@ -273,9 +286,16 @@ tide_alter_stream(PG_FUNCTION_ARGS)
 	{
 		stream->allow_update = PG_GETARG_BOOL(4);
 		if (stream->allow_update)
-			drop_guard(relid);
+			drop_trigger(relid, GUARD_TRIGGER);
 		else
 			create_guard(relid);
+	}
+	if (!PG_ARGISNULL(5))
+	{
+		check_subscription(relid, PG_GETARG_BOOL(5));
+		drop_trigger(relid, STRICT_TRIGGER);
+		if (PG_GETARG_BOOL(5))
+			create_strict_stamp(relid);
 	}
 	tide_catalog_update_stream(stream);
 	tide_shmem_wake_catalog_at_commit();
@@ -321,7 +341,8 @@ tide_drop_stream(PG_FUNCTION_ARGS)
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(stream->definition)))
 		performDeletion(&definition, cascade ? DROP_CASCADE : DROP_RESTRICT,
 						PERFORM_DELETION_INTERNAL);
-	drop_guard(relid);
+	drop_trigger(relid, GUARD_TRIGGER);
+	drop_trigger(relid, STRICT_TRIGGER);
 	if (get_attnum(relid, TIDE_STAMP_COLUMN) != InvalidAttrNumber)
 		run_ddl("ALTER TABLE %s DROP COLUMN %s %s",
 				qualified_name(relid), TIDE_STAMP_COLUMN,
@@ -330,6 +351,38 @@ tide_drop_stream(PG_FUNCTION_ARGS)
 	tide_shmem_wake_catalog_at_commit();
 
 	PG_RETURN_VOID();
+}
+
+/*
+ * tidemark.stamp_row(): BEFORE INSERT trigger that gives a row the stamp of
+ * its transaction.
+ */
+Datum
+tide_stamp_row(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+	AttrNumber	attno;
+	int			column;
+	Datum		stamp;
+	bool		isnull = false;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
+		!TRIGGER_FIRED_BEFORE(trigdata->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function tidemark.stamp_row() must be called by a BEFORE INSERT trigger for each row")));
+	attno = tide_stamp_attno(trigdata->tg_relation);
+	if (attno == InvalidAttrNumber)
+		return PointerGetDatum(trigdata->tg_trigtuple);
+	column = attno;
+	stamp = Int64GetDatum(tide_stamp_current());
+
+	return PointerGetDatum(heap_modify_tuple_by_cols(trigdata->tg_trigtuple,
+													 RelationGetDescr(trigdata->tg_relation),
+													 1, &column, &stamp,
+													 &isnull));
 }
 
 /* Trigger of a stream: refuse an update. */
@@ -914,15 +967,64 @@ create_guard(Oid relid)
 			GUARD_TRIGGER, qualified_name(relid));
 }
 
-/* Drop the trigger that refuses updates, if it is there. */
+/*
+ * Make the trigger that stamps every row, whatever stamp it brings, also those
+ * that logical replication applies.
+ */
 static void
-drop_guard(Oid relid)
+create_strict_stamp(Oid relid)
+{
+	char	   *name = qualified_name(relid);
+
+	run_ddl("CREATE TRIGGER %s BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION tidemark.stamp_row()",
+			STRICT_TRIGGER, name);
+	run_ddl("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", name, STRICT_TRIGGER);
+}
+
+/* Drop one of our triggers, if it is there. */
+static void
+drop_trigger(Oid relid, const char *name)
 {
 	bool		missing_ok = true;
 
-	if (OidIsValid(get_trigger_oid(relid, GUARD_TRIGGER, missing_ok)))
-		run_ddl("DROP TRIGGER %s ON %s", GUARD_TRIGGER,
-				qualified_name(relid));
+	if (OidIsValid(get_trigger_oid(relid, name, missing_ok)))
+		run_ddl("DROP TRIGGER %s ON %s", name, qualified_name(relid));
+}
+
+/*
+ * Rows that come from a publisher bring its stamps, which mean nothing here,
+ * or none: such a table, or partition, needs the strict trigger.
+ */
+static void
+check_subscription(Oid relid, bool is_strict)
+{
+	ListCell   *lc;
+
+	if (is_strict)
+		return;
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		Relation	rel = table_open(SubscriptionRelRelationId,
+									 AccessShareLock);
+		ScanKeyData key;
+		SysScanDesc scan;
+		bool		found;
+
+		ScanKeyInit(&key, Anum_pg_subscription_rel_srrelid,
+					BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(lfirst_oid(lc)));
+		scan = systable_beginscan(rel, InvalidOid, false, NULL, 1, &key);
+		found = HeapTupleIsValid(systable_getnext(scan));
+		systable_endscan(scan);
+		table_close(rel, AccessShareLock);
+		if (found)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("table \"%s\" is the target of a subscription",
+							get_rel_name(lfirst_oid(lc))),
+					 errdetail("Its rows come without stamps of this server."),
+					 errhint("Use strict_stamp => true.")));
+	}
 }
 
 /* Run a utility command as the current user. */
