@@ -147,6 +147,12 @@ CALL compare($$ SELECT (SELECT region FROM store WHERE store.store = sale.store)
 		sum((SELECT factor FROM store WHERE store.store = sale.store)), count(*)
 	FROM sale WHERE store IN (SELECT store FROM region) GROUP BY 1 $$);
 
+-- an argument is computed only where FILTER is true
+CALL compare($$ SELECT store, sum(100 / (id % 10)) FILTER (WHERE id % 10 > 0) AS s,
+		min(left(store, 10 / (id % 10))) FILTER (WHERE store < 's5' AND id % 10 > 0) AS m,
+		sum(id) FILTER (WHERE store > 's5') AS i
+	FROM sale GROUP BY 1 $$);
+
 -- above the aggregates
 CALL compare($$ SELECT upper(store) || count(*) AS label, sum(amount) - min(amount) AS rest,
 		CASE WHEN count(*) > 100 THEN store END AS big

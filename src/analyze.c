@@ -89,6 +89,7 @@ static void map_group(OutputContext *context, Node *expr, AttrNumber attno);
 static AttrNumber add_input(TideQuery *result, Expr *expr);
 static Node *replace_output(Node *node, OutputContext *context);
 static Aggref *make_input_aggref(TideQuery *result, Aggref *aggref);
+static Expr *guard_argument(Expr *arg, Expr *filter);
 static Node *make_input_var(TideQuery *result, Expr *expr);
 static void make_plain(OutputContext *context);
 static void finish_input(TideQuery *result);
@@ -662,12 +663,42 @@ make_input_aggref(TideQuery *result, Aggref *aggref)
 	{
 		TargetEntry *arg = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
 
-		arg->expr = (Expr *) make_input_var(result, arg->expr);
+		arg->expr = (Expr *)
+			make_input_var(result, guard_argument(arg->expr, aggref->aggfilter));
 		copy->args = lappend(copy->args, arg);
 	}
 	if (aggref->aggfilter != NULL)
 		copy->aggfilter = (Expr *) make_input_var(result, aggref->aggfilter);
 	return copy;
+}
+
+/*
+ * An argument as the input row has it.  FILTER may be there to keep events
+ * away on which the argument fails, and columns of a row are all computed: so
+ * it is computed only where the filter is true, as an Agg node does it.
+ */
+static Expr *
+guard_argument(Expr *arg, Expr *filter)
+{
+	CaseExpr   *guard;
+	CaseWhen   *when;
+
+	if (filter == NULL || IsA(arg, Var) || IsA(arg, Const))
+		return arg;
+
+	when = makeNode(CaseWhen);
+	when->expr = copyObject(filter);
+	when->result = arg;
+	when->location = -1;
+	guard = makeNode(CaseExpr);
+	guard->casetype = exprType((Node *) arg);
+	guard->casecollid = exprCollation((Node *) arg);
+	guard->args = list_make1(when);
+	guard->defresult = (Expr *) makeNullConst(guard->casetype,
+											  exprTypmod((Node *) arg),
+											  guard->casecollid);
+	guard->location = -1;
+	return (Expr *) guard;
 }
 
 /*
