@@ -208,6 +208,34 @@ read_aggregate(Oid aggfnoid, HeapTuple *tuple)
 }
 
 /*
+ * The aggregate's name and argument types without schemas, which a user may
+ * change.
+ */
+static char *
+describe_signature(Aggref *aggref)
+{
+	StringInfoData out;
+	ListCell   *lc;
+
+	initStringInfo(&out);
+	appendStringInfo(&out, "%s(", get_func_name(aggref->aggfnoid));
+	foreach(lc, aggref->aggargtypes)
+	{
+		HeapTuple	tuple = SearchSysCache1(TYPEOID,
+											ObjectIdGetDatum(lfirst_oid(lc)));
+
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for type %u", lfirst_oid(lc));
+		appendStringInfo(&out, "%s,",
+						 NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname));
+		ReleaseSysCache(tuple);
+	}
+	appendStringInfoChar(&out, ')');
+
+	return out.data;
+}
+
+/*
  * Fill the description of an aggregate and of its transition state, of which
  * it may be the first user or a further one.
  */
@@ -234,7 +262,7 @@ describe_aggregate(TideAggPlan *plan, AggNodes *nodes, int aggno,
 		trans->stored_type = is_internal ?
 			tide_aggregate_state_type() : aggref->aggtranstype;
 		trans->value_agg = -1;
-		signature = format_procedure_qualified(aggref->aggfnoid);
+		signature = describe_signature(aggref);
 		nodes->tags[agg->transno] =
 			DatumGetUInt32(hash_any((unsigned char *) signature,
 									strlen(signature)));

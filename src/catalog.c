@@ -501,6 +501,17 @@ make_stream_row(const TideStream *stream, Row *row)
 			   Int64GetDatum(stream->rows_restamped));
 }
 
+/*
+ * Lock the row of a stream against others who change it, to the end of the
+ * transaction.  Before it is read.
+ */
+void
+tide_catalog_lock_stream(Oid relation)
+{
+	LockDatabaseObject(tide_catalog_table("stream"), relation, 0,
+					   ExclusiveLock);
+}
+
 /* Add a stream; a second one of the same table is a unique violation. */
 void
 tide_catalog_insert_stream(const TideStream *stream)

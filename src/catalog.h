@@ -176,6 +176,7 @@ extern int64 tide_catalog_next_object_id(void);
 extern TideStream *tide_catalog_read_stream(Oid relation);
 /* OIDs of all streams, ascending: the order in which to lock them */
 extern List *tide_catalog_read_streams(void);
+extern void tide_catalog_lock_stream(Oid relation);
 extern void tide_catalog_insert_stream(const TideStream *stream);
 extern void tide_catalog_update_stream(const TideStream *stream);
 extern void tide_catalog_delete_stream(Oid relation);

@@ -97,17 +97,24 @@ pause_for(long milliseconds)
 }
 
 /*
- * Run batches, a transaction each, until one that began after the call is
- * done.  First what makes them complete and quick.
+ * Run batches, a transaction each, until what was committed before the call is
+ * in the view: after one that began here, or others by a worker beside us.
+ * First what makes them complete and quick.
  */
 static void
 run_batches(Oid viewid)
 {
-	bool		began_here = false;
+	TidePosition position;
+	Snapshot	snapshot;
 	TideBatchReport report;
+	bool		is_done;
 
-	start_next_transaction();
-	tide_summarize_run(viewid);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	position = tide_position_capture(snapshot);
+	UnregisterSnapshot(snapshot);
+	do
+		start_next_transaction();
+	while (tide_summarize_run(viewid));
 	start_next_transaction();
 	(void) tide_restamp_run(viewid);
 	do
@@ -119,7 +126,6 @@ run_batches(Oid viewid)
 		start_next_transaction();
 		(void) tide_view_get_owned(viewid);
 		report = run_batch(viewid);
-		began_here |= !report.is_continuation;
 		INSTR_TIME_SET_CURRENT(start);
 		start_next_transaction();
 		INSTR_TIME_SET_CURRENT(end);
@@ -128,8 +134,11 @@ run_batches(Oid viewid)
 			tide_batch_committed(viewid, INSTR_TIME_GET_MICROSEC(end));
 		if (report.result == TIDE_BATCH_PIECE && tide_piece_delay > 0)
 			pause_for(tide_piece_delay);
-	} while (report.result == TIDE_BATCH_PIECE ||
-			 (report.result == TIDE_BATCH_DONE && !began_here));
+		is_done = report.result == TIDE_BATCH_NOTHING ||
+			(report.result == TIDE_BATCH_DONE &&
+			 (!report.is_continuation ||
+			  tide_batch_has_consumed(tide_view_get(viewid), &position)));
+	} while (!is_done);
 }
 
 /* CALL tidemark.catch_up(view) */

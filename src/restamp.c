@@ -134,7 +134,7 @@ count_rows(Oid relid, int64 rows)
 	TideStream *stream;
 
 	/* two views' workers may do this at a time: one after the other */
-	LockDatabaseObject(tide_catalog_table("stream"), relid, 0, ExclusiveLock);
+	tide_catalog_lock_stream(relid);
 	stream = tide_catalog_read_stream(relid);
 	if (stream == NULL)
 		return;

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -195,6 +196,15 @@ tide_storage_create(TideQuery *query, const char *name)
 	char	   *create_table = make_create_table(query, qualified_name);
 	bool		is_windowed = query->window.kind != TIDE_WINDOW_NONE;
 	TideSecurity saved;
+	int			natts = tide_storage_layout(query)->natts;
+
+	if (natts > MaxHeapAttributeNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("continuous view has too many keys and aggregates"),
+				 errdetail("Its storage table would have %d columns; the limit is %d.",
+						   natts, MaxHeapAttributeNumber),
+				 errhint("Divide it into several views.")));
 
 	tide_security_enter_extension(&saved);
 	SPI_connect();

@@ -269,6 +269,7 @@ tide_alter_stream(PG_FUNCTION_ARGS)
 		lockmode = AccessExclusiveLock;
 	lock_table(relid, lockmode);
 
+	tide_catalog_lock_stream(relid);
 	stream = tide_catalog_read_stream(relid);
 	if (stream == NULL)
 		ereport(ERROR,

@@ -79,8 +79,11 @@ find_progress(Relation index)
 	return progress;
 }
 
-/* Summarise the full ranges of a leaf that are not done, up to a limit. */
-static void
+/*
+ * Summarise the full ranges of a leaf that are not done, up to a limit; true:
+ * more are left.
+ */
+static bool
 summarize_leaf(Relation leaf, Oid indexid)
 {
 	Relation	index = index_open(indexid, AccessShareLock);
@@ -94,7 +97,7 @@ summarize_leaf(Relation leaf, Oid indexid)
 		progress->next_block = 0;	/* truncated */
 	if (progress->next_block + range > nblocks ||
 		!ConditionalLockRelation(leaf, ShareUpdateExclusiveLock))
-		return;
+		return false;
 
 	while (progress->next_block + range <= nblocks && done < MAX_BLOCKS)
 	{
@@ -105,23 +108,26 @@ summarize_leaf(Relation leaf, Oid indexid)
 		progress->next_block += range;
 		done += range;
 	}
+
+	return progress->next_block + range <= nblocks;
 }
 
 /*
  * Summarise the stamp indexes of a view's stream as far as needed.  In a
  * transaction of its own, as it takes locks that a batch does without; quietly
- * nothing when the view is gone.
+ * nothing when the view is gone.  True: it stopped at its limit.
  */
-void
+bool
 tide_summarize_run(Oid viewid)
 {
+	bool		has_more = false;
 	TideView   *view = tide_catalog_read_view(viewid);
 	ListCell   *lc;
 
 	if (view == NULL ||
 		!ConditionalLockRelationOid(view->stream, AccessShareLock) ||
 		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view->stream)))
-		return;
+		return false;
 
 	PushActiveSnapshot(GetLatestSnapshot());
 	foreach(lc, tide_scan_source_leaves(view->stream))
@@ -135,9 +141,11 @@ tide_summarize_run(Oid viewid)
 		SetUserIdAndSecContext(leaf->rd_rel->relowner,
 							   sec_context | SECURITY_RESTRICTED_OPERATION);
 		if (OidIsValid(indexid))
-			summarize_leaf(leaf, indexid);
+			has_more |= summarize_leaf(leaf, indexid);
 		SetUserIdAndSecContext(userid, sec_context);
 		table_close(leaf, NoLock);
 	}
 	PopActiveSnapshot();
+
+	return has_more;
 }

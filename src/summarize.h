@@ -5,6 +5,7 @@
 #ifndef TIDE_SUMMARIZE_H
 #define TIDE_SUMMARIZE_H
 
-extern void tide_summarize_run(Oid viewid);
+/* true: there is more to do */
+extern bool tide_summarize_run(Oid viewid);
 
 #endif							/* TIDE_SUMMARIZE_H */

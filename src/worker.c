@@ -65,6 +65,7 @@ PGDLLEXPORT void tide_worker_main(Datum main_arg);
 static void run_task(const TideTask *task, TideReport *report);
 static ErrorData *run_guarded(const TideTask *task, TideReport *report);
 static void run_batch(const TideTask *task, TideReport *report);
+static void summarize(const TideTask *task);
 static void run_maintenance(const TideTask *task, TideReport *report);
 static bool find_view(const TideTask *task);
 static void handle_failure(const TideTask *task, ErrorData *error,
@@ -348,10 +349,22 @@ run_batch(const TideTask *task, TideReport *report)
 
 	if (report->is_done)
 		tide_batch_committed(task->view, INSTR_TIME_GET_MICROSEC(duration));
+	/* the next piece would read all that is not summarised again */
+	if (report->has_more)
+		summarize(task);
 	if (was_failing)
 		ereport(LOG,
 				(errmsg("continuous view \"%s\" is maintained again",
 						view_name)));
+}
+
+/* Summarise the stamp index, in a transaction of its own. */
+static void
+summarize(const TideTask *task)
+{
+	tide_worker_begin();
+	(void) tide_summarize_run(task->view);
+	tide_worker_commit();
 }
 
 /*
@@ -373,10 +386,8 @@ run_maintenance(const TideTask *task, TideReport *report)
 	pgstat_report_activity(STATE_RUNNING, activity);
 	pgstat_report_appname(view_name);
 
-	PushActiveSnapshot(GetTransactionSnapshot());
-	tide_summarize_run(task->view);
-	PopActiveSnapshot();
 	tide_worker_commit();
+	summarize(task);
 
 	tide_worker_begin();
 	if (tide_restamp_run(task->view) > 0)
