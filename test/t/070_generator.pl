@@ -136,7 +136,7 @@ CREATE FUNCTION gen.rows_of(query text, OUT shown text[], OUT state text, OUT me
 LANGUAGE plpgsql SET search_path = oracle, gen AS $$
 BEGIN
 	EXECUTE format('SELECT coalesce(array_agg(row_::text ORDER BY row_::text COLLATE "C"), ''{}'')
-		FROM (%s) row_', query) INTO shown;
+		FROM (%s) row_', rtrim(query, ';')) INTO shown;
 	state := '00000';
 EXCEPTION WHEN OTHERS OR query_canceled THEN
 	state := SQLSTATE;
