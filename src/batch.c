@@ -68,6 +68,7 @@
 #include "batch.h"
 #include "catalog.h"
 #include "definition.h"
+#include "fault.h"
 #include "groups.h"
 #include "guc.h"
 #include "late.h"
@@ -211,6 +212,7 @@ run_batch(Oid viewid, bool wait)
 		report.result = is_gone ? TIDE_BATCH_GONE : TIDE_BATCH_BUSY;
 	else
 	{
+		TIDE_FAULT("batch: locked");
 		snapshot = RegisterSnapshot(GetLatestSnapshot());
 		position = tide_position_capture(snapshot);
 		report.waits_for_writers = position.nin_progress > 0;
@@ -645,8 +647,10 @@ start_logical_batch(Batch *batch, const TidePosition *position)
 	if (blocks <= tide_piece_blocks)
 		return;
 
+	TIDE_FAULT("batch: before first pieces");
 	foreach(lc, pieces)
 		tide_catalog_put_piece(batch->view->view, lfirst(lc));
+	TIDE_FAULT("batch: after first pieces");
 	batch->pieces = pieces;
 	checkpoint->has_target = true;
 	checkpoint->target = *position;
@@ -726,7 +730,9 @@ restart_history(Batch *batch)
 			(errmsg("continuous view \"%s\" starts over with the history of its stream",
 					get_rel_name(batch->view->view)),
 			 errdetail("A table of the stream was rewritten, detached or made updatable meanwhile.")));
+	TIDE_FAULT("batch: before restart");
 	tide_storage_clear(batch->view->storage);
+	TIDE_FAULT("batch: storage cleared");
 	PushActiveSnapshot(GetLatestSnapshot());
 	tide_storage_seed(batch->query, batch->view->storage);
 	PopActiveSnapshot();
@@ -763,6 +769,7 @@ next_stamps(Batch *batch)
 	checkpoint->has_target = true;
 	checkpoint->target = request->to;
 	request->to = tide_position_below(&checkpoint->target, cut);
+	TIDE_FAULT("batch: piece of stamps");
 }
 
 /*
@@ -794,11 +801,13 @@ next_blocks(Batch *batch)
 		}
 		if (piece->next_block >= piece->end_block)
 		{
+			TIDE_FAULT("batch: before last piece");
 			tide_catalog_delete_piece(batch->view->view, piece->leaf);
 			batch->pieces = foreach_delete_current(batch->pieces, lc);
 		}
 		else
 			tide_catalog_put_piece(batch->view->view, piece);
+		TIDE_FAULT("batch: piece written");
 		if (budget <= 0)
 			break;
 	}
@@ -915,6 +924,7 @@ receive_row(TupleTableSlot *slot, DestReceiver *self)
 	bool		isnull;
 	Datum		event_time;
 
+	TIDE_FAULT("batch: row");
 	slot_getallattrs(slot);
 	count_used(batch, slot);
 	event_time = slot_getattr(slot, TIDE_INPUT_EVENT_TIME, &isnull);
@@ -961,9 +971,11 @@ flush_groups(Batch *batch)
 		return;
 	INSTR_TIME_SET_CURRENT(start);
 	(void) groups_memory(batch);
+	TIDE_FAULT("batch: before flush");
 	tide_storage_merge(batch->storage, batch->groups, &batch->counters);
 	tide_groups_reset(batch->groups);
 	tide_aggregate_reset(batch->aggs);
+	TIDE_FAULT("batch: after flush");
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(batch->merge_time, end, start);
 }
@@ -1095,7 +1107,9 @@ read_rows(Batch *batch)
 	{
 		planned = tide_analyze_plan_input(batch->query);
 		PopActiveSnapshot();
+		TIDE_FAULT("batch: planned");
 		take_snapshot(batch);
+		TIDE_FAULT("batch: snapshot taken");
 		tide_watermark_begin(&batch->judge, &batch->query->window,
 							 batch->stream, batch->view, batch->checkpoint,
 							 batch->query->event_type == TIMESTAMPOID);
@@ -1170,7 +1184,9 @@ notify_final(Batch *batch, int64 from, int64 to)
 	appendStringInfoString(&json, ", \"to\": ");
 	append_json_time(&json, batch, to);
 	appendStringInfoChar(&json, '}');
+	TIDE_FAULT("batch: before notify");
 	Async_Notify("tidemark", json.data);
+	TIDE_FAULT("batch: after notify");
 	batch->counters.v[TIDE_NOTIFIES]++;
 }
 
@@ -1213,7 +1229,10 @@ write_leaves(Batch *batch)
 		leaf.leaf = lfirst_oid(lc);
 		leaf.position = has_pieces ? checkpoint->target : checkpoint->position;
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(leaf.leaf)))
+		{
+			TIDE_FAULT("batch: leaf left");
 			tide_catalog_put_leaf(view, &leaf);
+		}
 		checkpoint->leaves = foreach_delete_current(checkpoint->leaves, lc);
 	}
 	foreach(lc, tide_catalog_read_leaves(view))
@@ -1232,7 +1251,9 @@ write_leaves(Batch *batch)
 static void
 advance_position(Batch *batch)
 {
+	TIDE_FAULT("batch: before leaves");
 	write_leaves(batch);
+	TIDE_FAULT("batch: after leaves");
 	batch->checkpoint->position = batch->request.to;
 }
 
@@ -1301,10 +1322,14 @@ write_checkpoint(Batch *batch)
 		checkpoint->sampled_at <= checkpoint->updated_at - SAMPLE_INTERVAL)
 	{
 		checkpoint->sampled_at = checkpoint->updated_at;
+		TIDE_FAULT("batch: before history");
 		tide_catalog_append_batch(checkpoint);
 	}
+	TIDE_FAULT("batch: before checkpoint");
 	tide_catalog_update_checkpoint(checkpoint);
+	TIDE_FAULT("batch: after checkpoint");
 	/* the scheduler knows the failure, too, and would wait for the next try */
 	if (tide_catalog_delete_failure(view))
 		tide_shmem_wake_catalog_at_commit();
+	TIDE_FAULT("batch: end");
 }

@@ -29,6 +29,7 @@
 #include "compat.h"
 #include "batch.h"
 #include "catalog.h"
+#include "fault.h"
 #include "guc.h"
 #include "position.h"
 #include "restamp.h"
@@ -126,9 +127,11 @@ run_batches(Oid viewid)
 		start_next_transaction();
 		(void) tide_view_get_owned(viewid);
 		report = run_batch(viewid);
+		TIDE_FAULT("catch_up: before commit");
 		INSTR_TIME_SET_CURRENT(start);
 		start_next_transaction();
 		INSTR_TIME_SET_CURRENT(end);
+		TIDE_FAULT("catch_up: after commit");
 		INSTR_TIME_SUBTRACT(end, start);
 		if (report.result != TIDE_BATCH_NOTHING)
 			tide_batch_committed(viewid, INSTR_TIME_GET_MICROSEC(end));

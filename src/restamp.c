@@ -34,6 +34,7 @@
 
 #include "compat.h"
 #include "catalog.h"
+#include "fault.h"
 #include "restamp.h"
 #include "scan.h"
 #include "security.h"
@@ -114,6 +115,7 @@ stamp_row(Relation leaf, TupleTableSlot *slot, void *arg)
 	new_slot->tts_isnull[restamp->stamp_attno - 1] = false;
 	ExecStoreVirtualTuple(new_slot);
 
+	TIDE_FAULT("restamp: before row");
 	/* one that is deleted meanwhile needs no stamp */
 	if (table_tuple_update(leaf, &slot->tts_tid, new_slot,
 						   GetCurrentCommandId(true), restamp->snapshot,
@@ -125,6 +127,7 @@ stamp_row(Relation leaf, TupleTableSlot *slot, void *arg)
 										   restamp->estate, is_update,
 										   update_indexes));
 	restamp->rows++;
+	TIDE_FAULT("restamp: after row");
 }
 
 /* Add to the stream's count. */
@@ -169,7 +172,10 @@ tide_restamp_run(Oid viewid)
 	tide_scan_visit_unstamped(leaves, restamp.snapshot, stamp_row, &restamp);
 	end_leaf(&restamp);
 	if (restamp.rows > 0)
+	{
 		count_rows(view->stream, restamp.rows);
+		TIDE_FAULT("restamp: counted");
+	}
 	PopActiveSnapshot();
 	UnregisterSnapshot(restamp.snapshot);
 

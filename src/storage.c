@@ -48,6 +48,7 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
+#include "fault.h"
 #include "security.h"
 #include "storage.h"
 
@@ -700,6 +701,7 @@ tide_storage_merge(TideStorage *storage, TideGroups *groups,
 		/* most windows are new ones, which need no lookup */
 		has_old = group->key.window_start <= last &&
 			find_row(storage, scan, group);
+		TIDE_FAULT("storage: before row");
 
 		ExecClearTuple(storage->new_slot);
 		memset(storage->new_slot->tts_isnull, false,
@@ -714,10 +716,12 @@ tide_storage_merge(TideStorage *storage, TideGroups *groups,
 			insert_row(storage, cid);
 			counters->v[TIDE_GROUPS_NEW]++;
 		}
+		TIDE_FAULT("storage: after row");
 		tide_aggregate_release(storage->aggs);
 		ResetPerTupleExprContext(storage->estate);
 	}
 	insert_waiting(storage, cid);
+	TIDE_FAULT("storage: all rows");
 
 	index_endscan(scan);
 	ExecClearTuple(storage->old_slot);

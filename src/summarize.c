@@ -34,6 +34,7 @@
 
 #include "compat.h"
 #include "catalog.h"
+#include "fault.h"
 #include "scan.h"
 #include "stamp.h"
 #include "summarize.h"
@@ -102,9 +103,11 @@ summarize_leaf(Relation leaf, Oid indexid)
 	while (progress->next_block + range <= nblocks && done < MAX_BLOCKS)
 	{
 		CHECK_FOR_INTERRUPTS();
+		TIDE_FAULT("summarize: before range");
 		(void) DirectFunctionCall2(brin_summarize_range,
 								   ObjectIdGetDatum(indexid),
 								   Int64GetDatum((int64) progress->next_block));
+		TIDE_FAULT("summarize: after range");
 		progress->next_block += range;
 		done += range;
 	}

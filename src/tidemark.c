@@ -10,6 +10,7 @@
 #include "fmgr.h"
 
 #include "compat.h"
+#include "fault.h"
 #include "guc.h"
 #include "hooks.h"
 #include "launcher.h"
@@ -25,6 +26,7 @@ void
 _PG_init(void)
 {
 	tide_guc_define();
+	TIDE_FAULT_INIT();
 	tide_shmem_init();
 	tide_scan_register();
 	tide_hooks_install();

@@ -53,6 +53,7 @@
 #include "analyze.h"
 #include "catalog.h"
 #include "definition.h"
+#include "fault.h"
 #include "position.h"
 #include "scan.h"
 #include "security.h"
@@ -169,6 +170,7 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 	tide_definition_store(view->definition, definition);
 	tide_security_leave(&saved);
 
+	TIDE_FAULT("create view: before storage");
 	view->storage = tide_storage_create(query, psprintf("view_" INT64_FORMAT,
 														number));
 	tide_storage_give(view->storage, GetUserId());
@@ -177,6 +179,7 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 	tide_definition_store(view->view, make_output_query(query, view));
 	record_parts(view);
 
+	TIDE_FAULT("create view: before catalog");
 	tide_catalog_insert_view(view);
 	checkpoint->view = view->view;
 	checkpoint->source = view->stream;
@@ -190,8 +193,10 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 	checkpoint->sampled_at = DT_NOBEGIN;
 	if (is_latest)
 		skip_history(checkpoint);
+	TIDE_FAULT("create view: before checkpoint");
 	tide_catalog_insert_checkpoint(checkpoint);
 	tide_storage_seed(query, view->storage);
+	TIDE_FAULT("create view: end");
 	tide_shmem_wake_catalog_at_commit();
 
 	PG_RETURN_OID(view->view);

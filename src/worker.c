@@ -44,6 +44,7 @@
 #include "batch.h"
 #include "catalog.h"
 #include "compat.h"
+#include "fault.h"
 #include "guc.h"
 #include "restamp.h"
 #include "shmem.h"
@@ -341,8 +342,10 @@ run_batch(const TideTask *task, TideReport *report)
 	if (task->has_failed && !report->is_busy && !report->is_gone)
 		was_failing = tide_catalog_delete_failure(task->view);
 
+	TIDE_FAULT("worker: before commit");
 	INSTR_TIME_SET_CURRENT(start);
 	tide_worker_commit();
+	TIDE_FAULT("worker: after commit");
 	INSTR_TIME_SET_CURRENT(duration);
 	INSTR_TIME_SUBTRACT(duration, start);
 	debug_query_string = NULL;
@@ -513,7 +516,9 @@ record_failure(const TideTask *task, ErrorData *error, TideReport *report)
 		failure.next_try =
 			TimestampTzPlusMilliseconds(failure.last_failed_at,
 										retry_wait_ms(failure.attempts));
+		TIDE_FAULT("worker: before failure");
 		tide_catalog_put_failure(&failure);
+		TIDE_FAULT("worker: after failure");
 	}
 	else
 		failure.next_try =
