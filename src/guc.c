@@ -17,6 +17,7 @@
 #include "compat.h"
 #include "guc.h"
 
+bool		tide_allow_unconsumed_drop = false;
 bool		tide_asynchronous_commit = false;
 int			tide_batch_memory = 65536;
 bool		tide_fast_path = true;
@@ -37,6 +38,14 @@ int			tide_retry_max_interval = 300000;
 void
 tide_guc_define(void)
 {
+	DefineCustomBoolVariable("tidemark.allow_unconsumed_drop",
+							 "Lets tables be dropped, detached or truncated with rows that views have not consumed.",
+							 "The rows are counted as lost.",
+							 &tide_allow_unconsumed_drop,
+							 false,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
 	DefineCustomBoolVariable("tidemark.asynchronous_commit",
 							 "Lets batches that close no window commit asynchronously.",
 							 "A lost batch is lost whole and read again.",

@@ -6,6 +6,7 @@
 #ifndef TIDE_GUC_H
 #define TIDE_GUC_H
 
+extern bool tide_allow_unconsumed_drop; /* off */
 extern bool tide_asynchronous_commit;	/* off */
 extern int	tide_batch_memory;	/* 65536 kB */
 extern bool tide_fast_path;		/* on */

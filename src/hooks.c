@@ -4,7 +4,8 @@
  *
  * object_access_hook: when a stream's table or a continuous view is dropped,
  * by whatever command, its rows in our tables go in the same transaction; when
- * a database is dropped, our processes leave it first.
+ * a database is dropped, our processes leave it first; TRUNCATE is refused when
+ * rows would be lost.
  * The hook runs for every dropped object of every kind, so what costs nothing
  * is tested first.
  *
@@ -16,11 +17,12 @@
  * UPDATE of the column is refused, where updates are allowed at all: a row with
  * a new stamp would be read a second time.
  *
- * ProcessUtility_hook: COPY without a column list means the user's columns; a
- * new owner of a view can read it at once, not only after its next batch.
+ * ProcessUtility_hook: COPY without a column list means the user's columns;
+ * DROP and DETACH are refused when rows would be lost; a new owner of a view
+ * can read it at once, not only after its next batch.
  *
- * The latter two only work in a session that has loaded the library, so
- * reliably only when it is preloaded.
+ * All of them only work in a session that has loaded the library, so reliably
+ * only when it is preloaded.
  *
  * LOCKING: the object being dropped is locked ACCESS EXCLUSIVE by the command;
  * our rows come after it, as everywhere.
@@ -47,6 +49,7 @@
 #include "catalog.h"
 #include "compat.h"
 #include "hooks.h"
+#include "loss.h"
 #include "shmem.h"
 #include "stamp.h"
 #include "stream.h"
@@ -98,6 +101,8 @@ object_access(ObjectAccessType access, Oid class_id, Oid object_id,
 
 	if (access == OAT_DROP && class_id == RelationRelationId && sub_id == 0)
 		forget_relation(object_id);
+	else if (access == OAT_TRUNCATE)
+		tide_loss_check_truncate(object_id);
 	else if (class_id == DatabaseRelationId)
 	{
 		/* the rights were checked; our processes must not be in the way */
@@ -371,6 +376,7 @@ run_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	/* decided now: a statement may free what it was made of */
 	bool		has_new_owner = gives_away(pstmt->utilityStmt);
 
+	tide_loss_check_command(pstmt->utilityStmt);
 	if (IsA(pstmt->utilityStmt, CopyStmt))
 	{
 		List	   *columns = copy_columns((CopyStmt *) pstmt->utilityStmt);

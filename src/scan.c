@@ -955,6 +955,24 @@ tide_scan_probe(TideScanRequest *request)
 	return found;
 }
 
+/* How many rows are there to read?  Needs no plan. */
+int64
+tide_scan_count_rows(TideScanRequest *request)
+{
+	TideScanState *state = palloc0(sizeof(TideScanState));
+	int64		rows = 0;
+
+	state->request = request;
+	while (next_leaf_row(state))
+	{
+		CHECK_FOR_INTERRUPTS();
+		rows++;
+	}
+	pfree(state);
+
+	return rows;
+}
+
 /* See scan.h. */
 void
 tide_scan_visit_unstamped(List *leaves, Snapshot snapshot,

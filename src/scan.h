@@ -76,6 +76,9 @@ extern void tide_scan_visit_unstamped(List *leaves, Snapshot snapshot,
 									  TideUnstampedCallback callback,
 									  void *arg);
 
+/* how many rows are there to read? */
+extern int64 tide_scan_count_rows(TideScanRequest *request);
+
 /* blocks that the request would read */
 extern int64 tide_scan_count_blocks(TideScanRequest *request);
 
