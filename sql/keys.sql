@@ -6,6 +6,7 @@ CREATE SCHEMA keys_test;
 SET search_path = keys_test, public;
 SET timezone = 'UTC';
 SET client_min_messages = warning;
+SET tidemark.allow_unconsumed_drop = on;
 
 CREATE FUNCTION compare(a regclass, b regclass,
 	OUT only_a bigint, OUT only_b bigint, OUT rows bigint)

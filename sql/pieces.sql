@@ -6,6 +6,7 @@ CREATE SCHEMA pieces_test;
 SET search_path = pieces_test;
 SET timezone = 'UTC';
 SET client_min_messages = warning;
+SET tidemark.allow_unconsumed_drop = on;
 SET tidemark.piece_blocks = 1;
 
 CREATE FUNCTION compare(a regclass, b regclass,
