@@ -157,6 +157,7 @@ tide_catch_up(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("view must not be null")));
+	PreventCommandIfReadOnly("tidemark.catch_up()");
 	viewid = PG_GETARG_OID(0);
 	refuse_paused(tide_view_get_owned(viewid));
 
