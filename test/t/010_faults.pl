@@ -275,8 +275,12 @@ sub worker_rounds
 		my $offset = -s $node->logfile;
 
 		$session //= $node->background_psql('postgres', on_error_stop => 0);
-		$session->query(arm($point, $action, $action eq 'kill' && !$first ? 2 : 1, 'worker') . $first
-			. 'SELECT add_events(40); SELECT add_events(40);');
+		# a kill ends this session too, before or after it has its answer
+		eval {
+			$session->query(arm($point, $action, $action eq 'kill' && !$first ? 2 : 1, 'worker')
+				. $first . 'SELECT add_events(40); SELECT add_events(40);');
+			1;
+		} or $action eq 'kill' or die $@;
 		if (!wait_until(sub { acted($point, $action, $offset) }))
 		{
 			fail("$point: $action was not reached by a worker");
