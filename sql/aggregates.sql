@@ -117,6 +117,8 @@ RESET tidemark.batch_memory;
 INSERT INTO event VALUES (50, 101 * 50, '2024-05-01'), (51, 51, '2024-05-01'), (NULL, NULL, '2024-05-01');
 CALL fill(1501, 1600, 3);
 CALL catch_up_all();
+-- a sort would change the order of the rows in each group
+SET enable_sort = off;
 DO $$
 DECLARE
 	v text;

@@ -369,6 +369,21 @@ COMMENT ON TABLE tidemark.failure IS
 COMMENT ON TABLE tidemark.late_window IS
 'rows that came too late for their window, counted by window';
 
+-- The library writes to its tables without triggers; these are for a restore.
+CREATE FUNCTION tidemark.note_restore()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'tide_note_restore'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION tidemark.note_restore() IS
+'trigger of the extension''s tables: a dump is restored, so no batches until that session ends';
+
+CREATE TRIGGER tidemark_note_restore AFTER INSERT ON tidemark.stream
+FOR EACH STATEMENT EXECUTE FUNCTION tidemark.note_restore();
+CREATE TRIGGER tidemark_note_restore AFTER INSERT ON tidemark.continuous_view
+FOR EACH STATEMENT EXECUTE FUNCTION tidemark.note_restore();
+CREATE TRIGGER tidemark_note_restore AFTER INSERT ON tidemark.checkpoint
+FOR EACH STATEMENT EXECUTE FUNCTION tidemark.note_restore();
+
 SELECT pg_catalog.pg_extension_config_dump('tidemark.object_id', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.stream', '');
 SELECT pg_catalog.pg_extension_config_dump('tidemark.continuous_view', '');

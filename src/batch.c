@@ -73,6 +73,7 @@
 #include "guc.h"
 #include "late.h"
 #include "position.h"
+#include "restore.h"
 #include "scan.h"
 #include "security.h"
 #include "shmem.h"
@@ -190,6 +191,22 @@ tide_batch_run(Oid viewid, bool wait)
 	return report;
 }
 
+/*
+ * What a restore brings is complete when its session ends.  Asked after the
+ * view's row was read, which then is there with the mark of its restore.
+ */
+static void
+refuse_restore(Oid viewid)
+{
+	if (tide_restore_is_running())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot run a batch of \"%s\" while a dump is restored",
+						get_rel_name(viewid)),
+				 errdetail("Another session has inserted into the tables of tidemark."),
+				 errhint("Try again when that session has ended.")));
+}
+
 /* The batch of tide_batch_run. */
 static TideBatchReport
 run_batch(Oid viewid, bool wait)
@@ -210,9 +227,13 @@ run_batch(Oid viewid, bool wait)
 
 	if (!lock_all(batch, viewid, wait, &is_gone))
 		report.result = is_gone ? TIDE_BATCH_GONE : TIDE_BATCH_BUSY;
+	else if (!wait && tide_restore_is_running())
+		report.result = TIDE_BATCH_BUSY;
 	else
 	{
 		TIDE_FAULT("batch: locked");
+		if (wait)
+			refuse_restore(viewid);
 		snapshot = RegisterSnapshot(GetLatestSnapshot());
 		position = tide_position_capture(snapshot);
 		report.waits_for_writers = position.nin_progress > 0;

@@ -803,6 +803,31 @@ tide_catalog_read_checkpoint_as_of(Oid view, Oid source, Snapshot snapshot)
 	return checkpoint;
 }
 
+/* The end of the position that is furthest ahead, targets included; or 0. */
+int64
+tide_catalog_furthest_position(void)
+{
+	Relation	rel = open_table("checkpoint", AccessShareLock);
+	int64		furthest = 0;
+	ListCell   *lc;
+
+	foreach(lc, fetch_rows(rel, Anum_checkpoint_view, InvalidOid))
+	{
+		Row			row;
+
+		heap_deform_tuple(lfirst(lc), RelationGetDescr(rel), row.values,
+						  row.nulls);
+		furthest = Max(furthest,
+					   DatumGetInt64(row.values[Anum_checkpoint_pos_xmax - 1]));
+		if (DatumGetBool(row.values[Anum_checkpoint_has_target - 1]))
+			furthest = Max(furthest,
+						   DatumGetInt64(row.values[Anum_checkpoint_target_xmax - 1]));
+	}
+	table_close(rel, AccessShareLock);
+
+	return furthest;
+}
+
 /* The row of a checkpoint. */
 static void
 make_checkpoint_row(const TideCheckpoint *checkpoint, Row *row)

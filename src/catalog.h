@@ -196,6 +196,7 @@ extern bool tide_catalog_checkpoint_is_locked(Oid view);
 extern TideCheckpoint *tide_catalog_read_checkpoint(Oid view, Oid source);
 extern TideCheckpoint *tide_catalog_read_checkpoint_as_of(Oid view, Oid source,
 														  Snapshot snapshot);
+extern int64 tide_catalog_furthest_position(void);
 extern void tide_catalog_insert_checkpoint(const TideCheckpoint *checkpoint);
 extern void tide_catalog_update_checkpoint(const TideCheckpoint *checkpoint);
 extern void tide_catalog_append_batch(const TideCheckpoint *checkpoint);

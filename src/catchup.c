@@ -33,6 +33,7 @@
 #include "guc.h"
 #include "position.h"
 #include "restamp.h"
+#include "stream.h"
 #include "summarize.h"
 #include "view.h"
 #include "watermark.h"
@@ -160,6 +161,8 @@ tide_catch_up(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("tidemark.catch_up()");
 	viewid = PG_GETARG_OID(0);
 	refuse_paused(tide_view_get_owned(viewid));
+	(void) tide_stream_repair();
+	(void) tide_view_repair();
 
 	if (is_atomic)
 	{

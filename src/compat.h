@@ -229,6 +229,16 @@ DecodeTimezoneName(const char *tzname, int *offset, pg_tz **tz)
 }
 #endif
 
+#if PG_VERSION_NUM < 160000
+#define TIDE_DATABASE_OWNERCHECK(dboid, roleid) \
+	pg_database_ownercheck((dboid), (roleid))
+#else
+#include "catalog/pg_database.h"
+
+#define TIDE_DATABASE_OWNERCHECK(dboid, roleid) \
+	object_ownercheck(DatabaseRelationId, (dboid), (roleid))
+#endif
+
 /* 18 leaves room before the tuple, if asked */
 #if PG_VERSION_NUM < 180000
 #define TIDE_FORM_MINIMAL_TUPLE(desc, values, nulls) \

@@ -21,6 +21,7 @@
 #include "catalog/pg_rewrite.h"
 #include "commands/tablecmds.h"
 #include "commands/view.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "rewrite/rewriteSupport.h"
@@ -118,4 +119,91 @@ tide_definition_relations(Oid view)
 	table_close(depend, AccessShareLock);
 
 	return relations;
+}
+
+/* Does a relation depend in this way on another one as a whole? */
+bool
+tide_definition_depends(Oid relid, Oid on, char deptype)
+{
+	Relation	rel = table_open(DependRelationId, AccessShareLock);
+	bool		use_index = true;
+	bool		found = false;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, DependDependerIndexId, use_index, NULL,
+							  lengthof(keys), keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->refclassid == RelationRelationId && form->refobjid == on &&
+			form->refobjsubid == 0 && form->deptype == deptype)
+			found = true;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	return found;
+}
+
+/*
+ * Do other objects than parts of a relation, as indexes are, depend on it?  A
+ * view depends on itself by its rule.
+ */
+bool
+tide_definition_is_used(Oid relid)
+{
+	Relation	rel = table_open(DependRelationId, AccessShareLock);
+	bool		missing_ok = true;
+	Oid			rule = get_rewrite_oid(relid, ViewSelectRuleName, missing_ok);
+	bool		use_index = true;
+	bool		found = false;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, DependReferenceIndexId, use_index, NULL,
+							  lengthof(keys), keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->deptype == DEPENDENCY_NORMAL &&
+			!(form->classid == RewriteRelationId && form->objid == rule))
+			found = true;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	return found;
+}
+
+/* Does a view read a relation, itself or by views that it reads? */
+bool
+tide_definition_reads(Oid view, Oid relid)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	foreach(lc, tide_definition_relations(view))
+	{
+		Oid			read = lfirst_oid(lc);
+
+		if (read == relid ||
+			(get_rel_relkind(read) == RELKIND_VIEW &&
+			 tide_definition_reads(read, relid)))
+			return true;
+	}
+
+	return false;
 }

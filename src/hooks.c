@@ -19,7 +19,9 @@
  *
  * ProcessUtility_hook: COPY without a column list means the user's columns;
  * DROP and DETACH are refused when rows would be lost; a new owner of a view
- * can read it at once, not only after its next batch.
+ * can read it at once, not only after its next batch; what would make a stream
+ * unreadable, or a view show something else, is refused; our processes leave a
+ * database that is renamed, moved or copied.
  *
  * All of them only work in a session that has loaded the library, so reliably
  * only when it is preloaded.
@@ -30,24 +32,34 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/partition.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
 #include "commands/extension.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/planner.h"
 #include "parser/parse_func.h"
 #include "parser/parsetree.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "catalog.h"
 #include "compat.h"
+#include "definition.h"
 #include "hooks.h"
 #include "loss.h"
 #include "shmem.h"
@@ -77,6 +89,13 @@ static void run_utility(PlannedStmt *pstmt, const char *query_string,
 						ParamListInfo params, QueryEnvironment *query_env,
 						DestReceiver *dest, QueryCompletion *qc);
 static bool gives_away(Node *statement);
+static void prepare_statement(Node *statement);
+static void bind_before_drop(void);
+static void refuse_replace(ViewStmt *stmt);
+static void refuse_alter(AlterTableStmt *stmt);
+static void refuse_child(CreateStmt *stmt, bool is_foreign);
+static void release_database(const char *dbname, bool needs_createdb);
+static char *template_of(CreatedbStmt *stmt);
 static List *copy_columns(CopyStmt *stmt);
 
 /* Install the hooks.  Called once, from _PG_init. */
@@ -376,6 +395,7 @@ run_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	/* decided now: a statement may free what it was made of */
 	bool		has_new_owner = gives_away(pstmt->utilityStmt);
 
+	prepare_statement(pstmt->utilityStmt);
 	tide_loss_check_command(pstmt->utilityStmt);
 	if (IsA(pstmt->utilityStmt, CopyStmt))
 	{
@@ -418,6 +438,284 @@ gives_away(Node *statement)
 	}
 
 	return false;
+}
+
+/* --------------------------------------------------------------------------
+ * Statements that are refused, or need something before they run
+ * --------------------------------------------------------------------------
+ */
+
+/* What is to be done before a statement runs. */
+static void
+prepare_statement(Node *statement)
+{
+	ListCell   *lc;
+
+	switch (nodeTag(statement))
+	{
+		case T_DropStmt:
+			switch (((DropStmt *) statement)->removeType)
+			{
+				case OBJECT_TABLE:
+				case OBJECT_VIEW:
+				case OBJECT_SCHEMA:
+					bind_before_drop();
+					break;
+				default:
+					break;
+			}
+			break;
+		case T_DropOwnedStmt:
+			bind_before_drop();
+			break;
+		case T_ViewStmt:
+			refuse_replace((ViewStmt *) statement);
+			break;
+		case T_AlterTableStmt:
+			refuse_alter((AlterTableStmt *) statement);
+			break;
+		case T_CreateStmt:
+			refuse_child((CreateStmt *) statement, false);
+			break;
+		case T_CreateForeignTableStmt:
+			refuse_child(&((CreateForeignTableStmt *) statement)->base, true);
+			break;
+		case T_RenameStmt:
+			if (((RenameStmt *) statement)->renameType == OBJECT_DATABASE)
+				release_database(((RenameStmt *) statement)->subname, true);
+			break;
+		case T_AlterDatabaseStmt:
+			foreach(lc, ((AlterDatabaseStmt *) statement)->options)
+			{
+				if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+					release_database(((AlterDatabaseStmt *) statement)->dbname,
+									 false);
+			}
+			break;
+		case T_CreatedbStmt:
+			release_database(template_of((CreatedbStmt *) statement), true);
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * A view that was restored a moment ago may not be bound to its parts yet; then
+ * DROP would leave them.
+ */
+static void
+bind_before_drop(void)
+{
+	if (creating_extension || RecoveryInProgress() || XactReadOnly ||
+		!tables_exist())
+		return;
+	(void) tide_stream_repair();
+	(void) tide_view_repair();
+}
+
+/* The relation of a name, which may be none; not locked. */
+static Oid
+find_relation(RangeVar *name)
+{
+	bool		missing_ok = true;
+
+	return RangeVarGetRelid(name, NoLock, missing_ok);
+}
+
+/*
+ * Refuse to replace a continuous view.  A restore does replace it, as the dump
+ * makes a stand-in first, which does not read the storage.
+ */
+static void
+refuse_replace(ViewStmt *stmt)
+{
+	Oid			relid;
+	TideView   *view;
+
+	if (!stmt->replace)
+		return;
+	relid = find_relation(stmt->view);
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_VIEW ||
+		!tables_exist())
+		return;
+	view = tide_catalog_read_view(relid);
+	if (view == NULL ||
+		!list_member_oid(tide_definition_relations(relid), view->storage))
+		return;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot replace continuous view \"%s\"",
+					get_rel_name(relid)),
+			 errdetail("It would not show any more what is kept for it."),
+			 errhint("Create another continuous view and rename it, or drop this one first.")));
+}
+
+/* The stream that a table, or a partition, belongs to; or InvalidOid. */
+static Oid
+find_stream(Oid relid)
+{
+	Oid			root = relid;
+
+	if (!OidIsValid(relid) || find_stamp_column(relid) == InvalidAttrNumber ||
+		!tables_exist())
+		return InvalidOid;
+	if (get_rel_relispartition(relid))
+		root = llast_oid(get_partition_ancestors(relid));
+
+	return tide_catalog_read_stream(root) == NULL ? InvalidOid : root;
+}
+
+/* Refuse inheritance from a stream, or of one. */
+static void
+refuse_inheritance(Oid relid)
+{
+	Oid			stream = find_stream(relid);
+
+	if (OidIsValid(stream))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("stream \"%s\" cannot be a parent or child in table inheritance",
+						get_rel_name(stream)),
+				 errhint("Use a partitioned table instead of inheritance.")));
+}
+
+/* Refuse a partition that a crash empties, or that is elsewhere. */
+static void
+refuse_partition(Oid parent, bool is_foreign, bool is_unlogged)
+{
+	Oid			stream;
+
+	if (!is_foreign && !is_unlogged)
+		return;
+	stream = find_stream(parent);
+	if (!OidIsValid(stream))
+		return;
+	if (is_foreign)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("stream \"%s\" cannot have a foreign table as partition",
+						get_rel_name(stream)),
+				 errhint("Copy the events into a table of this database.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("stream \"%s\" cannot be unlogged, nor a partition of it",
+					get_rel_name(stream)),
+			 errdetail("A crash would empty the table, but not what was computed from it.")));
+}
+
+/* Refuse what makes a stream unreadable. */
+static void
+refuse_alter(AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	if (stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_FOREIGN_TABLE)
+		return;
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		bool		is_foreign = false;
+		bool		is_unlogged = true;
+		Oid			partition;
+
+		switch (cmd->subtype)
+		{
+			case AT_SetUnLogged:
+				refuse_partition(find_relation(stmt->relation), is_foreign,
+								 is_unlogged);
+				break;
+			case AT_AddInherit:
+				refuse_inheritance(find_relation(stmt->relation));
+				refuse_inheritance(find_relation(castNode(RangeVar,
+														  cmd->def)));
+				break;
+			case AT_AttachPartition:
+				partition = find_relation(castNode(PartitionCmd,
+												   cmd->def)->name);
+				if (!OidIsValid(partition))
+					break;
+				is_foreign = get_rel_relkind(partition) == RELKIND_FOREIGN_TABLE;
+				is_unlogged = get_rel_persistence(partition) ==
+					RELPERSISTENCE_UNLOGGED;
+				refuse_partition(find_relation(stmt->relation), is_foreign,
+								 is_unlogged);
+				break;
+			default:
+				break;
+		}
+	}
+}
+
+/* Refuse a new table that is to be a child of a stream. */
+static void
+refuse_child(CreateStmt *stmt, bool is_foreign)
+{
+	bool		is_unlogged =
+		stmt->relation->relpersistence == RELPERSISTENCE_UNLOGGED;
+	ListCell   *lc;
+
+	foreach(lc, stmt->inhRelations)
+	{
+		Oid			parent = find_relation(lfirst_node(RangeVar, lc));
+
+		if (stmt->partbound != NULL)
+			refuse_partition(parent, is_foreign, is_unlogged);
+		else
+			refuse_inheritance(parent);
+	}
+}
+
+/* May the current user make databases? */
+static bool
+can_create_databases(void)
+{
+	HeapTuple	tuple = SearchSysCache1(AUTHOID,
+										ObjectIdGetDatum(GetUserId()));
+	bool		can = superuser();
+
+	if (HeapTupleIsValid(tuple))
+	{
+		can |= ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+
+	return can;
+}
+
+/*
+ * Our processes leave a database that its owner is about to rename, move or
+ * copy.  Without the right to, the statement fails by itself.
+ */
+static void
+release_database(const char *dbname, bool needs_createdb)
+{
+	bool		missing_ok = true;
+	Oid			dboid = get_database_oid(dbname, missing_ok);
+
+	if (OidIsValid(dboid) && dboid != MyDatabaseId &&
+		TIDE_DATABASE_OWNERCHECK(dboid, GetUserId()) &&
+		(!needs_createdb || can_create_databases()))
+		tide_shmem_release_database(dboid);
+}
+
+/* The database that a new one is copied from. */
+static char *
+template_of(CreatedbStmt *stmt)
+{
+	char	   *template = "template1";
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
+			template = defGetString(option);
+	}
+
+	return template;
 }
 
 /*

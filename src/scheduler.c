@@ -50,7 +50,10 @@
 #include "catalog.h"
 #include "compat.h"
 #include "guc.h"
+#include "restore.h"
 #include "scheduler.h"
+#include "stream.h"
+#include "view.h"
 #include "worker.h"
 
 /* a worker more than one leaves after that long without work */
@@ -61,6 +64,9 @@
 
 /* look again while a position has transactions in progress */
 #define TIDE_WRITER_POLL_MS 1000
+
+/* a restore is going on, or something to make good is locked */
+#define TIDE_REPAIR_MS 1000
 
 /* between two looks after the stamp index of a view's stream */
 #define TIDE_MAINTAIN_MS 10000
@@ -128,6 +134,7 @@ typedef struct Scheduler
 	int			nfull;			/* times in a row */
 	bool		has_reported_full;
 	bool		must_read;
+	TimestampTz repair_at;		/* something is left to be made good; or 0 */
 	bool		wants_worker;	/* waits for a slot */
 
 	/* of one cycle */
@@ -245,6 +252,7 @@ run_cycle(Scheduler *self)
 
 	if (self->must_read ||
 		self->catalog_generation != tide_shmem_catalog_generation() ||
+		(self->repair_at != 0 && self->repair_at <= now) ||
 		TimestampDifferenceExceeds(self->read_at, now,
 								   tide_poll_interval * 1000))
 	{
@@ -425,6 +433,51 @@ extension_exists(void)
 }
 
 /*
+ * Make good what a restore has left, and collect what is left of what was
+ * dropped; when that cannot be done now, again in a while.  An error stops no
+ * view: it is logged, and what it concerns is tried again with the next
+ * reading of our tables.
+ */
+static void
+repair_catalog(Scheduler *self)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool is_complete = true;
+
+	PG_TRY();
+	{
+		tide_worker_begin();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		if (tide_catalog_exists())
+		{
+			is_complete = !tide_restore_is_running();
+			if (is_complete)
+			{
+				is_complete = tide_stream_repair();
+				is_complete &= tide_view_repair();
+			}
+		}
+		PopActiveSnapshot();
+		tide_worker_commit();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		QueryCancelPending = false;
+		MemoryContextSwitchTo(context);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+
+	self->repair_at = is_complete ? 0 :
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), TIDE_REPAIR_MS);
+}
+
+/*
  * Read our tables in a transaction.  False: no extension or no view.
  *
  * DROP EXTENSION may commit while we wait for a lock on one of its tables, in
@@ -440,6 +493,7 @@ read_catalog(Scheduler *self)
 
 	self->must_read = false;
 	self->catalog_generation = tide_shmem_catalog_generation(); /* I2 */
+	repair_catalog(self);
 
 	PG_TRY();
 	{
@@ -970,6 +1024,8 @@ time_to_sleep(Scheduler *self, TimestampTz now)
 	until = self->read_at + tide_poll_interval * USECS_PER_SEC + 1000;
 	if (self->register_at > now)
 		until = Min(until, self->register_at);
+	if (self->repair_at != 0)
+		until = Min(until, self->repair_at);
 	if (self->must_read)
 		until = now;
 

@@ -14,8 +14,9 @@
  * The default of the column is evaluated for each row of a COPY, so the stamp
  * is computed once a transaction.
  *
- * LOCKING: tidemark.rebase() holds SHARE ROW EXCLUSIVE on every stream and its
- * partitions to the end of its transaction, so no transaction has stamped rows by the old base
+ * LOCKING: tidemark.rebase() locks the function, so that there is one at a
+ * time, and holds SHARE ROW EXCLUSIVE on every stream and its partitions to the
+ * end of its transaction, so no transaction has stamped rows by the old base
  * and not ended when the new one counts.
  *
  * TRANSACTIONS: what is cached is forgotten when the transaction ends.  The
@@ -73,6 +74,7 @@ static bool has_stamped = false;
 
 static int64 transaction_stamp(void);
 static HeapTuple find_base_function(void);
+static Oid	base_function(void);
 static int64 parse_base(HeapTuple tuple);
 static void forget_base(Datum arg, int cacheid, uint32 hashvalue);
 static void end_transaction(XactEvent event, void *arg);
@@ -265,20 +267,30 @@ end_transaction(XactEvent event, void *arg)
 }
 
 /*
- * tidemark.rebase(beyond): move the base forward, so that every stamp of a
- * transaction that has not stamped yet is greater than beyond and than all
- * stamps of this database.  Returns the base.  Called by the install script,
- * which thereby writes the first one; later by whoever was granted it.
+ * tidemark.rebase(beyond): called by the install script, which thereby writes
+ * the first base; later by whoever was granted it.
  */
 Datum
 tide_rebase(PG_FUNCTION_ARGS)
 {
-	int64		beyond = PG_GETARG_INT64(0);
+	PreventCommandIfReadOnly("tidemark.rebase()");
+	PG_RETURN_INT64(tide_stamp_rebase(PG_GETARG_INT64(0)));
+}
+
+/*
+ * Move the base forward, so that every stamp of a transaction that has not
+ * stamped yet is greater than beyond and than all stamps of this database.
+ * Returns the base.
+ */
+int64
+tide_stamp_rebase(int64 beyond)
+{
 	int64		new_base;
 	int64		needed;
 	int64		xid;
 
-	PreventCommandIfReadOnly("tidemark.rebase()");
+	/* one at a time; who waited reads what the other one has written */
+	LockDatabaseObject(ProcedureRelationId, base_function(), 0, ExclusiveLock);
 
 	/* while the script runs, there are no streams and no table of them */
 	if (!creating_extension)
@@ -308,7 +320,19 @@ tide_rebase(PG_FUNCTION_ARGS)
 
 	write_base(new_base);
 
-	PG_RETURN_INT64(new_base);
+	return new_base;
+}
+
+/* OID of tidemark.stamp_base(). */
+static Oid
+base_function(void)
+{
+	HeapTuple	tuple = find_base_function();
+	Oid			function = ((Form_pg_proc) GETSTRUCT(tuple))->oid;
+
+	ReleaseSysCache(tuple);
+
+	return function;
 }
 
 /* The least transaction id that may still stamp a row, 64 bits of it. */
@@ -328,7 +352,6 @@ write_base(int64 new_base)
 {
 	Relation	rel = table_open(ProcedureRelationId, RowExclusiveLock);
 	HeapTuple	tuple = find_base_function();
-	Oid			function = ((Form_pg_proc) GETSTRUCT(tuple))->oid;
 	char	   *body = psprintf(BASE_BODY INT64_FORMAT, new_base);
 	Datum		values[Natts_pg_proc] = {0};
 	bool		nulls[Natts_pg_proc] = {false};
@@ -340,7 +363,7 @@ write_base(int64 new_base)
 	new_tuple = heap_modify_tuple(tuple, RelationGetDescr(rel), values, nulls,
 								  replaces);
 	CatalogTupleUpdate(rel, &new_tuple->t_self, new_tuple);
-	InvokeObjectPostAlterHook(ProcedureRelationId, function, 0);
+	InvokeObjectPostAlterHook(ProcedureRelationId, base_function(), 0);
 
 	heap_freetuple(new_tuple);
 	ReleaseSysCache(tuple);

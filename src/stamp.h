@@ -17,6 +17,9 @@ extern int64 tide_stamp_base(void);
 /* the stamp of the current transaction; whoever calls it wakes the workers */
 extern int64 tide_stamp_current(void);
 
+/* move the base forward, beyond all stamps there are and the one given */
+extern int64 tide_stamp_rebase(int64 beyond);
+
 /* the stamp column of a table, or InvalidAttrNumber */
 extern AttrNumber tide_stamp_attno(Relation rel);
 

@@ -108,6 +108,7 @@ static char *why_no_stream(Relation rel, char **hint);
 static char *why_no_storage(Relation rel, char **hint);
 static void check_partitions(Relation rel);
 static void check_stamp_column(Relation rel);
+static void refuse_joined(Relation rel);
 static void read_max_future(text *value, TideStream *stream);
 static char *read_timezone(text *value);
 static Query *analyze_event_time(Relation rel, const char *text);
@@ -127,7 +128,6 @@ static void check_subscription(Oid relid, bool is_strict);
 static void run_ddl(const char *format,...) pg_attribute_printf(1, 2);
 static char *qualified_name(Oid relid);
 static void drop_views(Oid relid, bool cascade);
-static bool has_dependency(Oid definition, Oid relid);
 
 PG_FUNCTION_INFO_V1(tide_create_stream);
 PG_FUNCTION_INFO_V1(tide_alter_stream);
@@ -190,6 +190,7 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	check_owner(relid);
 	if (if_not_exists && skip_existing(relid))
 		PG_RETURN_VOID();
+	(void) tide_stream_repair();
 	lock_table(relid, AccessExclusiveLock);
 	if (if_not_exists && skip_existing(relid))
 		PG_RETURN_VOID();
@@ -198,6 +199,7 @@ tide_create_stream(PG_FUNCTION_ARGS)
 	check_table(rel);
 	check_stamp_column(rel);
 	check_subscription(relid, is_strict);
+	refuse_joined(rel);
 	query = analyze_event_time(rel, event_time);
 	relation_close(rel, NoLock);
 
@@ -337,6 +339,7 @@ tide_drop_stream(PG_FUNCTION_ARGS)
 		PG_RETURN_VOID();
 	}
 
+	(void) tide_stream_repair();
 	drop_views(relid, cascade);
 	ObjectAddressSet(definition, RelationRelationId, stream->definition);
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(stream->definition)))
@@ -585,6 +588,38 @@ check_stamp_column(Relation rel)
 			 tide_stamp_attno(rel) != InvalidAttrNumber ?
 			 errhint("It is left from an earlier stream: use ALTER TABLE ... DROP COLUMN.") :
 			 errhint("Use ALTER TABLE ... RENAME COLUMN.")));
+}
+
+/*
+ * Ereport if a continuous view joins the table, or a partition of it, as an
+ * ordinary one: its query would become a join of two streams.
+ */
+static void
+refuse_joined(Relation rel)
+{
+	List	   *tables = find_all_inheritors(RelationGetRelid(rel), NoLock, NULL);
+	ListCell   *lc;
+
+	foreach(lc, tide_catalog_read_views())
+	{
+		TideView   *view = (TideView *) lfirst(lc);
+		ListCell   *table;
+
+		foreach(table, tables)
+		{
+			if (!tide_definition_reads(view->definition, lfirst_oid(table)) ||
+				!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view->view)))
+				continue;
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("cannot make \"%s\" a stream",
+							RelationGetRelationName(rel)),
+					 errdetail("Continuous view %s joins \"%s\" as an ordinary table.",
+							   qualified_name(view->view),
+							   get_rel_name(lfirst_oid(table))),
+					 errhint("Drop the view first, or keep the events in another table.")));
+		}
+	}
 }
 
 /* --------------------------------------------------------------------------
@@ -1144,10 +1179,11 @@ tide_stream_forget_definition(Oid definition)
 	}
 }
 
-/* Make good what a dump does not carry; see stream.h. */
-void
+/* See stream.h. */
+bool
 tide_stream_repair(void)
 {
+	bool		is_complete = true;
 	ListCell   *lc;
 
 	foreach(lc, tide_catalog_read_streams())
@@ -1155,49 +1191,22 @@ tide_stream_repair(void)
 		Oid			relid = lfirst_oid(lc);
 		TideStream *stream = tide_catalog_read_stream(relid);
 
-		if (stream == NULL || has_dependency(stream->definition, relid))
+		if (stream == NULL ||
+			tide_definition_depends(stream->definition, relid,
+									DEPENDENCY_AUTO))
 			continue;
 
-		LockRelationOid(relid, AccessShareLock);
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ||
-			!SearchSysCacheExists1(RELOID,
-								   ObjectIdGetDatum(stream->definition)))
-		{
+		/* whoever makes good is not to wait for users */
+		if (!ConditionalLockRelationOid(relid, AccessShareLock))
+			is_complete = false;
+		else if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) ||
+				 !SearchSysCacheExists1(RELOID,
+										ObjectIdGetDatum(stream->definition)))
 			tide_catalog_delete_stream(relid);
-			continue;
-		}
-		bind_definition(stream->definition, relid);
+		else
+			bind_definition(stream->definition, relid);
 	}
-}
+	CommandCounterIncrement();
 
-/* Does the definition view depend on the table as a whole? */
-static bool
-has_dependency(Oid definition, Oid relid)
-{
-	Relation	rel = table_open(DependRelationId, AccessShareLock);
-	bool		index_ok = true;
-	bool		found = false;
-	ScanKeyData keys[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
-	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(definition));
-	scan = systable_beginscan(rel, DependDependerIndexId, index_ok, NULL,
-							  lengthof(keys), keys);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT(tuple);
-
-		if (depend->refclassid == RelationRelationId &&
-			depend->refobjid == relid && depend->refobjsubid == 0 &&
-			depend->deptype == DEPENDENCY_AUTO)
-			found = true;
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-
-	return found;
+	return is_complete;
 }

@@ -9,7 +9,7 @@
  * view, so that PostgreSQL drops the whole whichever part it begins with: DROP
  * VIEW, or DROP TABLE ... CASCADE of a table that the query uses.  Our rows
  * are deleted by the object access hook (hooks.c), or, when the library was
- * not loaded, found orphaned by tide_view_collect_orphans.
+ * not loaded, found orphaned by tide_view_repair.
  *
  * SECURITY: the user's view is made by the caller and read with its owner's
  * rights, who has SELECT on the storage.  Definition and storage belong to the
@@ -27,6 +27,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "commands/tablecmds.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "funcapi.h"
@@ -40,6 +41,7 @@
 #include "parser/parse_oper.h"
 #include "parser/parse_relation.h"
 #include "parser/parser.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -126,7 +128,7 @@ tide_create_continuous_view(PG_FUNCTION_ARGS)
 	refuse_null(fcinfo, 3, "emit");
 	refuse_null(fcinfo, 5, "start");
 	refuse_null(fcinfo, 6, "if_not_exists");
-	tide_view_collect_orphans();
+	(void) tide_view_repair();
 	name = find_name(PG_GETARG_TEXT_PP(0), PG_GETARG_BOOL(6), &view->view);
 	if (OidIsValid(view->view))
 		PG_RETURN_OID(view->view);
@@ -611,23 +613,152 @@ tide_view_get_owned(Oid viewid)
 	return view;
 }
 
-/*
- * Forget views that were dropped while the library was not loaded.  Their
- * storage and definition went with them.
+/* --------------------------------------------------------------------------
+ * Making good
+ * --------------------------------------------------------------------------
  */
-void
-tide_view_collect_orphans(void)
+
+/* Does a relation exist? */
+static bool
+relation_exists(Oid relid)
 {
+	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid));
+}
+
+/*
+ * Lock a relation, if that can be had at once: whoever makes good is not to
+ * wait for users.  False: it is locked by somebody else.
+ */
+static bool
+lock_at_once(Oid relid, LOCKMODE lockmode)
+{
+	return !relation_exists(relid) ||
+		ConditionalLockRelationOid(relid, lockmode);
+}
+
+/*
+ * Drop a part of a view that is gone.  Not one that others have come to
+ * depend on, nor what is no part of a view: an OID may be used again.
+ */
+static bool
+drop_part(Oid relid)
+{
+	ObjectAddress part;
+
+	if (!relation_exists(relid) ||
+		get_rel_namespace(relid) != tide_catalog_data_schema())
+		return true;
+	if (!lock_at_once(relid, AccessExclusiveLock))
+		return false;
+	if (!relation_exists(relid) || tide_definition_is_used(relid))
+		return true;
+	ObjectAddressSet(part, RelationRelationId, relid);
+	performDeletion(&part, DROP_RESTRICT,
+					PERFORM_DELETION_INTERNAL | PERFORM_DELETION_QUIETLY);
+
+	return true;
+}
+
+/*
+ * Forget a view that was dropped while the library was not loaded.  Its
+ * storage and definition went with it, if it was not restored and not seen by
+ * us since.
+ */
+static bool
+collect_orphan(TideView *view)
+{
+	if (!drop_part(view->definition) || !drop_part(view->storage))
+		return false;
+	tide_catalog_delete_view(view->view);
+
+	return true;
+}
+
+/* Does the storage or definition belong to somebody else than us? */
+static bool
+has_other_owner(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		is_other;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	is_other = ((Form_pg_class) GETSTRUCT(tuple))->relowner !=
+		tide_catalog_owner();
+	ReleaseSysCache(tuple);
+
+	return is_other;
+}
+
+/* Give a part of a view to the extension's owner. */
+static bool
+take_part(Oid relid)
+{
+	bool		skip_checks = true;
+
+	if (!has_other_owner(relid))
+		return true;
+	if (!lock_at_once(relid, AccessExclusiveLock))
+		return false;
+	if (!has_other_owner(relid))
+		return true;
+	ATExecChangeOwner(relid, tide_catalog_owner(), skip_checks,
+					  AccessExclusiveLock);
+	CommandCounterIncrement();
+
+	return true;
+}
+
+/*
+ * Bind the parts of a restored view together, and let its owner read the
+ * storage.
+ */
+static bool
+repair_view(TideView *view)
+{
+	if (!tide_definition_depends(view->storage, view->view,
+								 DEPENDENCY_INTERNAL) ||
+		!tide_definition_depends(view->definition, view->view,
+								 DEPENDENCY_INTERNAL))
+	{
+		if (!lock_at_once(view->view, AccessShareLock) ||
+			!lock_at_once(view->definition, AccessShareLock) ||
+			!lock_at_once(view->storage, AccessShareLock))
+			return false;
+		if (!relation_exists(view->view) ||
+			!relation_exists(view->definition) ||
+			!relation_exists(view->storage))
+			return true;
+		record_parts(view);
+		CommandCounterIncrement();
+	}
+
+	return take_part(view->definition) && take_part(view->storage);
+}
+
+/* See view.h. */
+bool
+tide_view_repair(void)
+{
+	bool		is_complete = true;
 	ListCell   *lc;
 
 	foreach(lc, tide_catalog_read_views())
 	{
-		Oid			view = ((TideView *) lfirst(lc))->view;
+		TideView   *view = lfirst(lc);
 
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view)))
-			tide_catalog_delete_view(view);
+		is_complete &= relation_exists(view->view) ? repair_view(view) :
+			collect_orphan(view);
 	}
+	tide_view_follow_owners();
+
+	return is_complete;
 }
+
+/* --------------------------------------------------------------------------
+ * Dropping, pausing
+ * --------------------------------------------------------------------------
+ */
 
 /* tidemark.drop_continuous_view(view, cascade) */
 Datum
@@ -642,6 +773,7 @@ tide_drop_continuous_view(PG_FUNCTION_ARGS)
 	viewid = PG_GETARG_OID(0);
 	cascade = PG_GETARG_BOOL(1);
 	(void) tide_view_get_owned(viewid);
+	(void) tide_view_repair();
 
 	ObjectAddressSet(address, RelationRelationId, viewid);
 	performDeletion(&address, cascade ? DROP_CASCADE : DROP_RESTRICT, 0);
