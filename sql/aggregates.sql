@@ -128,6 +128,7 @@ BEGIN
 			(SELECT query FROM tidemark.continuous_views WHERE view = v::regclass));
 	END LOOP;
 END $$;
+RESET enable_sort;
 TRUNCATE event;
 SELECT v.*, (compare(v.v::regclass, (v.v || '_oracle')::regclass)).*
 FROM unnest('{all_aggregates,all_filtered,all_windows}'::text[]) v (v);
