@@ -11,9 +11,10 @@
 #   make demo                the main job, shown and proved (KEEP=1, DURATION=)
 #   make bench               measure (ROWS=, see test/bench)
 #   make sanitize            regression tests under ASan and UBSan
+#   make mutants             are the tests good enough? (MUTANTS=)
 #   make scan                static analysers
 
-OWN_GOALS = check lint check-matrix demo bench sanitize scan
+OWN_GOALS = check lint check-matrix demo bench mutants sanitize scan
 
 # Those install what is missing, so they must do without PGXS; and PGXS has a
 # `check` of its own, which only says that it is not supported.
@@ -81,6 +82,8 @@ demo:
 	@test/demo
 bench:
 	@test/bench
+mutants:
+	@test/mutants
 sanitize:
 	@SANITIZE=1 SUITES="$${SUITES:-regress isolation tap}" test/check
 scan:

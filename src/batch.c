@@ -225,6 +225,7 @@ run_batch(Oid viewid, bool wait)
 	MemoryContextSwitchTo(context);
 	batch = palloc0(sizeof(Batch));
 
+	TIDE_FAULT("batch: begin");
 	if (!lock_all(batch, viewid, wait, &is_gone))
 		report.result = is_gone ? TIDE_BATCH_GONE : TIDE_BATCH_BUSY;
 	else if (!wait && tide_restore_is_running())
