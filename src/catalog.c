@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heaptoast.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -42,6 +43,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -167,6 +169,8 @@ typedef struct Row
 static Relation open_table(const char *name, LOCKMODE lockmode);
 static int	make_keys(ScanKey keys, Oid first, Oid second);
 static Oid	primary_key_index(Relation rel);
+static bool hold_snapshot(void);
+static void release_snapshot(bool is_held);
 static HeapTuple fetch_row(Relation rel, Oid first, Oid second);
 static HeapTuple fetch_row_as_of(Relation rel, Oid first, Oid second,
 								 Snapshot snapshot);
@@ -1275,6 +1279,39 @@ primary_key_index(Relation rel)
 	return rel->rd_pkindex;
 }
 
+/*
+ * What is stored out of line, as the leaves of hundreds of partitions are, is
+ * read and deleted under a snapshot of ours, so that VACUUM leaves it alone
+ * meanwhile.  Makes one active unless there is one; true: it did.
+ */
+static bool
+hold_snapshot(void)
+{
+	if (ActiveSnapshotSet())
+		return false;
+	PushActiveSnapshot(GetLatestSnapshot());
+
+	return true;
+}
+
+/* Let go of what hold_snapshot made, if it did. */
+static void
+release_snapshot(bool is_held)
+{
+	if (is_held)
+		PopActiveSnapshot();
+}
+
+/* A copy of a row with everything in line. */
+static HeapTuple
+copy_row(Relation rel, HeapTuple tuple)
+{
+	if (HeapTupleHasExternal(tuple))
+		return toast_flatten_tuple(tuple, RelationGetDescr(rel));
+
+	return heap_copytuple(tuple);
+}
+
 /* A copy of the one row with this key, or NULL. */
 static HeapTuple
 fetch_row(Relation rel, Oid first, Oid second)
@@ -1289,6 +1326,7 @@ fetch_row_as_of(Relation rel, Oid first, Oid second, Snapshot snapshot)
 	ScanKeyData keys[2];
 	int			nkeys = make_keys(keys, first, second);
 	bool		index_ok = true;
+	bool		is_held = hold_snapshot();
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
@@ -1296,8 +1334,9 @@ fetch_row_as_of(Relation rel, Oid first, Oid second, Snapshot snapshot)
 							  nkeys, keys);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
-		tuple = heap_copytuple(tuple);
+		tuple = copy_row(rel, tuple);
 	systable_endscan(scan);
+	release_snapshot(is_held);
 
 	return tuple;
 }
@@ -1321,6 +1360,7 @@ fetch_rows_as_of(Relation rel, AttrNumber attno, Oid key, Snapshot snapshot)
 	int			nkeys = OidIsValid(key) ? 1 : 0;
 	Oid			index = attno == 1 ? primary_key_index(rel) : InvalidOid;
 	List	   *rows = NIL;
+	bool		is_held = hold_snapshot();
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
@@ -1329,8 +1369,9 @@ fetch_rows_as_of(Relation rel, AttrNumber attno, Oid key, Snapshot snapshot)
 	scan = systable_beginscan(rel, index, OidIsValid(index), snapshot, nkeys,
 							  keys);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		rows = lappend(rows, heap_copytuple(tuple));
+		rows = lappend(rows, copy_row(rel, tuple));
 	systable_endscan(scan);
+	release_snapshot(is_held);
 
 	return rows;
 }
@@ -1351,9 +1392,11 @@ static void
 insert_row(const char *table, Row *row)
 {
 	Relation	rel = open_table(table, RowExclusiveLock);
+	bool		is_held = hold_snapshot();
 
 	CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel),
 											row->values, row->nulls));
+	release_snapshot(is_held);
 	announce_change(rel);
 	table_close(rel, RowExclusiveLock);
 }
@@ -1366,11 +1409,13 @@ put_row(const char *table, Oid first, Oid second, Row *row)
 	HeapTuple	old = fetch_row(rel, first, second);
 	HeapTuple	new = heap_form_tuple(RelationGetDescr(rel), row->values,
 									  row->nulls);
+	bool		is_held = hold_snapshot();
 
 	if (old != NULL)
 		CatalogTupleUpdate(rel, &old->t_self, new);
 	else
 		CatalogTupleInsert(rel, new);
+	release_snapshot(is_held);
 	announce_change(rel);
 	table_close(rel, RowExclusiveLock);
 }
@@ -1383,6 +1428,7 @@ static bool
 delete_rows(const char *table, Oid first, Oid second)
 {
 	Relation	rel = open_table(table, RowExclusiveLock);
+	bool		is_held = hold_snapshot();
 	bool		found = false;
 	ListCell   *lc;
 
@@ -1398,6 +1444,7 @@ delete_rows(const char *table, Oid first, Oid second)
 		CatalogTupleDelete(rel, &tuple->t_self);
 		found = true;
 	}
+	release_snapshot(is_held);
 	if (found)
 		announce_change(rel);
 	table_close(rel, RowExclusiveLock);
