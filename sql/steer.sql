@@ -321,6 +321,15 @@ ALTER VIEW steer_third.w SET (security_barrier = true);
 COMMENT ON VIEW steer_third.w IS 'mine';
 ALTER VIEW steer_third.w ALTER COLUMN number SET DEFAULT 1;
 CALL tidemark.catch_up('steer_third.w');
+-- states of another definition, or of another server, are not gone on with
+UPDATE tidemark.continuous_view SET fingerprint = fingerprint + 1 WHERE view = 'steer_third.w'::regclass;
+INSERT INTO steer_third.sold VALUES ('a', 1, '2024-05-01 12:00');
+SELECT refused('CALL tidemark.catch_up(''steer_third.w'')');
+UPDATE tidemark.continuous_view SET fingerprint = fingerprint - 1, server_major = 9 WHERE view = 'steer_third.w'::regclass;
+SELECT refused('CALL tidemark.catch_up(''steer_third.w'')');
+UPDATE tidemark.continuous_view SET server_major = current_setting('server_version_num')::int / 10000
+	WHERE view = 'steer_third.w'::regclass;
+CALL tidemark.catch_up('steer_third.w');
 
 SET client_min_messages = warning;
 DROP SCHEMA steer_test, steer_third CASCADE;
