@@ -44,8 +44,8 @@ widen_xid(TransactionId xid, FullTransactionId next)
 }
 
 /* qsort comparator of stamps. */
-static int
-compare_stamps(const void *a, const void *b)
+int
+tide_position_compare_stamps(const void *a, const void *b)
 {
 	int64		left = *(const int64 *) a;
 	int64		right = *(const int64 *) b;
@@ -86,9 +86,10 @@ tide_position_capture(Snapshot snapshot)
 		position.in_progress[n++] =
 			base + (int64) U64FromFullTransactionId(widen_xid(own, next));
 
-	qsort(position.in_progress, n, sizeof(int64), compare_stamps);
+	qsort(position.in_progress, n, sizeof(int64),
+		  tide_position_compare_stamps);
 	position.nin_progress = qunique(position.in_progress, n, sizeof(int64),
-									compare_stamps);
+									tide_position_compare_stamps);
 
 	return position;
 }

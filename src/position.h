@@ -16,6 +16,7 @@ extern bool tide_position_covers(const TidePosition *position,
 								 const TidePosition *other);
 extern TidePosition tide_position_below(const TidePosition *position,
 										int64 stamp);
+extern int	tide_position_compare_stamps(const void *a, const void *b);
 extern char *tide_position_out(const TidePosition *position);
 
 /*

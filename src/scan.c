@@ -1020,16 +1020,6 @@ tide_scan_count_blocks(TideScanRequest *request)
 	return blocks;
 }
 
-/* qsort comparator of stamps. */
-static int
-compare_stamps(const void *a, const void *b)
-{
-	int64		left = *(const int64 *) a;
-	int64		right = *(const int64 *) b;
-
-	return (left > right) - (left < right);
-}
-
 /*
  * The stamp of the first row of the batch at or after a block of the leaf that
  * is open, up to the end of the range; -1: there is none.
@@ -1103,7 +1093,8 @@ tide_scan_find_cut(TideScanRequest *request, int64 blocks, double share)
 	if (nsamples == 0)
 		return request->to.xmax;
 
-	qsort(samples, nsamples, sizeof(int64), compare_stamps);
+	qsort(samples, nsamples, sizeof(int64),
+		  tide_position_compare_stamps);
 	wanted = Min((int) (nsamples * share), nsamples - 1);
 	while (wanted < nsamples && samples[wanted] == samples[0])
 		wanted++;
